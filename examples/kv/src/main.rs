@@ -1,0 +1,2 @@
+//! The `kontiki` binary.
+fn main() {}

@@ -1,0 +1,125 @@
+//! The settings of one node's core.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::NodeId;
+
+/// Settings that [`Config::validate`] accepts. Defaults are safe and as etcd's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Config {
+    /// This node.
+    pub id: NodeId,
+    /// How often a leader shows that it lives. Default 100 ms.
+    pub heartbeat_interval: Duration,
+    /// How long a node waits for a leader at least; the actual time is drawn anew each time,
+    /// up to twice this. A leader that hears no quorum for this long steps down. Default 1 s.
+    pub election_timeout: Duration,
+    /// Ask before standing for election (thesis §9.6). Default on.
+    pub pre_vote: bool,
+    /// A leader without a quorum steps down, and nobody votes against a leader that lives
+    /// (thesis §6.2, §4.2.3). Default on. When off, a leader that is cut off leads for ever,
+    /// and its requests end only when it learns of another.
+    pub check_quorum: bool,
+    /// Hand proposals on to the leader rather than refuse them. Default on.
+    pub forward_proposals: bool,
+    /// The most bytes of entries in one append (a single larger entry goes alone). 1 MiB.
+    pub append_bytes_max: usize,
+    /// The most appends under way to one peer. 256.
+    pub inflight_appends_max: usize,
+    /// The most bytes under way to one peer. 16 MiB.
+    pub inflight_bytes_max: usize,
+    /// The most bytes in a leader's log that are not committed; beyond, proposals are refused
+    /// as overloaded. 64 MiB.
+    pub uncommitted_bytes_max: usize,
+    /// The largest payload of one entry. 8 MiB.
+    pub entry_bytes_max: usize,
+    /// How many bytes of recent entries are kept in memory. 32 MiB.
+    pub recent_bytes_max: usize,
+}
+
+/// Why a configuration is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigError {
+    /// The heartbeat interval is zero.
+    HeartbeatZero,
+    /// The election timeout is less than five heartbeats.
+    ElectionTooShort {
+        /// The election timeout.
+        election_timeout: Duration,
+        /// The heartbeat interval.
+        heartbeat_interval: Duration,
+    },
+    /// This limit is zero.
+    LimitZero(&'static str),
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HeartbeatZero => f.write_str("the heartbeat interval is zero; 100 ms is usual"),
+            Self::ElectionTooShort { election_timeout, heartbeat_interval } => write!(
+                f,
+                "the election timeout ({election_timeout:?}) is less than five heartbeats \
+                 ({heartbeat_interval:?}); one late heartbeat would depose a healthy leader, so \
+                 make it at least {:?}",
+                *heartbeat_interval * Config::HEARTBEATS_PER_ELECTION_MIN
+            ),
+            Self::LimitZero(name) => write!(f, "{name} is zero; give it at least one"),
+        }
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+impl Config {
+    /// As etcd: an election timeout has room for several heartbeats.
+    pub const HEARTBEATS_PER_ELECTION_MIN: u32 = 5;
+
+    /// The defaults for `id`.
+    pub fn new(id: NodeId) -> Self {
+        Self {
+            id,
+            heartbeat_interval: Duration::from_millis(100),
+            election_timeout: Duration::from_millis(1000),
+            pre_vote: true,
+            check_quorum: true,
+            forward_proposals: true,
+            append_bytes_max: 1 << 20,
+            inflight_appends_max: 256,
+            inflight_bytes_max: 16 << 20,
+            uncommitted_bytes_max: 64 << 20,
+            entry_bytes_max: 8 << 20,
+            recent_bytes_max: 32 << 20,
+        }
+    }
+
+    /// Refuses settings that cannot work.
+    ///
+    /// # Errors
+    /// The first setting found wrong, with the reason.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.heartbeat_interval.is_zero() {
+            return Err(ConfigError::HeartbeatZero);
+        }
+        if self.election_timeout < self.heartbeat_interval * Self::HEARTBEATS_PER_ELECTION_MIN {
+            return Err(ConfigError::ElectionTooShort {
+                election_timeout: self.election_timeout,
+                heartbeat_interval: self.heartbeat_interval,
+            });
+        }
+        for (name, value) in [
+            ("append_bytes_max", self.append_bytes_max),
+            ("inflight_appends_max", self.inflight_appends_max),
+            ("inflight_bytes_max", self.inflight_bytes_max),
+            ("uncommitted_bytes_max", self.uncommitted_bytes_max),
+            ("entry_bytes_max", self.entry_bytes_max),
+            ("recent_bytes_max", self.recent_bytes_max),
+        ] {
+            if value == 0 {
+                return Err(ConfigError::LimitZero(name));
+            }
+        }
+        Ok(())
+    }
+}
