@@ -1,0 +1,3 @@
+//! A replicated key-value store on Kontiki that speaks the etcd v3 API.
+
+pub mod proto;
