@@ -1,3 +1,4 @@
 //! A replicated key-value store on Kontiki that speaks the etcd v3 API.
 
+pub mod config;
 pub mod proto;

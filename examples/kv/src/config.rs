@@ -1,0 +1,364 @@
+//! What `kontiki serve` runs with: settings from flags, environment and file, proven to fit.
+//!
+//! ```text
+//! flags > KONTIKI_… > --config-file      > defaults
+//!        (clap reads both)  Settings::over   ServeConfig::resolve
+//! ```
+//! A [`ServeConfig`] can only be made by [`ServeConfig::resolve`], so whoever holds one need not
+//! check again. Nothing here opens a socket, touches the data directory or reads a clock.
+
+mod error;
+mod identity;
+mod list;
+mod settings;
+mod url;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use raft_core::NodeId;
+use tracing_subscriber::EnvFilter;
+
+pub use error::ConfigError;
+pub use identity::{cluster_id, member_id};
+pub use list::{MemberList, UrlList};
+pub use settings::{ClusterState, LogFormat, Settings};
+pub use url::{HttpUrl, UrlError};
+
+/// The client port of etcd, and ours.
+pub const CLIENT_PORT: u16 = 2379;
+/// The peer port of etcd, and ours.
+pub const PEER_PORT: u16 = 2380;
+/// As etcd: an election timeout has room for several heartbeats.
+pub const HEARTBEATS_PER_ELECTION_MIN: u64 = 5;
+/// As etcd: a longer election timeout helps nobody.
+pub const ELECTION_TIMEOUT_MS_MAX: u64 = 50_000;
+/// A request travels as one entry of the log, whose size is bounded.
+pub const MAX_REQUEST_BYTES_MAX: u64 = 7 << 20;
+
+const QUOTA_BACKEND_BYTES: u64 = 2 << 30;
+
+/// One member of the initial cluster, with the id that every node computes for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The same on every node that was given the same `--initial-cluster` and token.
+    pub id: NodeId,
+    /// Its `--name`.
+    pub name: String,
+    /// Where its peers reach it.
+    pub peer_url: HttpUrl,
+}
+
+/// A configuration that fits together. `member_id` names one of `initial_cluster`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServeConfig {
+    /// This node's name, unique in the cluster.
+    pub name: String,
+    /// Where everything durable lives.
+    pub data_dir: PathBuf,
+    /// Where clients are served.
+    pub listen_client_urls: Vec<HttpUrl>,
+    /// What the member list tells clients to dial.
+    pub advertise_client_urls: Vec<HttpUrl>,
+    /// Where peers are served.
+    pub listen_peer_urls: Vec<HttpUrl>,
+    /// What the other nodes dial.
+    pub initial_advertise_peer_urls: Vec<HttpUrl>,
+    /// All members at the start, this one included, in order of their ids.
+    pub initial_cluster: Vec<Member>,
+    /// Whether this node helps to found the cluster or joins one that runs.
+    pub initial_cluster_state: ClusterState,
+    /// Keeps clusters apart that were made from the same URLs.
+    pub initial_cluster_token: String,
+    /// The cluster's id, computed from the ids of its first members.
+    pub cluster_id: u64,
+    /// This node's id.
+    pub member_id: NodeId,
+    /// How often a leader shows that it lives.
+    pub heartbeat_interval: Duration,
+    /// How long a follower waits for a leader at least; at most twice this.
+    pub election_timeout: Duration,
+    /// How many applied entries lie between two snapshots.
+    pub snapshot_count: u64,
+    /// From what size of the store on writes are refused.
+    pub quota_backend_bytes: u64,
+    /// The largest request that clients may send.
+    pub max_request_bytes: usize,
+    /// The most operations in one transaction.
+    pub max_txn_ops: usize,
+    /// What is logged: a level, or a filter for each module.
+    pub log_level: String,
+    /// How it is logged.
+    pub log_format: LogFormat,
+}
+
+impl ServeConfig {
+    /// Fills in defaults and refuses what cannot work.
+    ///
+    /// # Errors
+    /// The first setting found wrong, and what to do about it.
+    ///
+    /// ```
+    /// use kontiki_kv::config::{ServeConfig, Settings};
+    ///
+    /// let config = ServeConfig::resolve(Settings::default())?;
+    /// assert_eq!(config.listen_client_urls[0].to_string(), "http://localhost:2379");
+    /// # Ok::<(), kontiki_kv::config::ConfigError>(())
+    /// ```
+    pub fn resolve(settings: Settings) -> Result<Self, ConfigError> {
+        let name = settings.name.unwrap_or_else(|| "default".to_owned());
+        check_name(&name)?;
+        let client = Urls::resolve(
+            ["listen-client-urls", "advertise-client-urls"],
+            settings.listen_client_urls,
+            settings.advertise_client_urls,
+            CLIENT_PORT,
+        )?;
+        let peer = Urls::resolve(
+            ["listen-peer-urls", "initial-advertise-peer-urls"],
+            settings.listen_peer_urls,
+            settings.initial_advertise_peer_urls,
+            PEER_PORT,
+        )?;
+        check_ports_apart(&client.listen, &peer.listen)?;
+
+        let token = settings.initial_cluster_token.unwrap_or_else(|| "etcd-cluster".to_owned());
+        if token.is_empty() {
+            return Err(ConfigError::Empty { setting: "initial-cluster-token" });
+        }
+        let members = match settings.initial_cluster {
+            Some(list) => members(list, &token)?,
+            None => members(MemberList::alone(&name, &peer.advertise), &token)?,
+        };
+        let member_id = find_self(&members, &name, &peer.advertise)?;
+        let (heartbeat_interval, election_timeout) =
+            timing(settings.heartbeat_interval, settings.election_timeout)?;
+
+        Ok(Self {
+            data_dir: data_dir(settings.data_dir, &name)?,
+            name,
+            listen_client_urls: client.listen,
+            advertise_client_urls: client.advertise,
+            listen_peer_urls: peer.listen,
+            initial_advertise_peer_urls: peer.advertise,
+            cluster_id: cluster_id(members.iter().map(|member| member.id)),
+            initial_cluster: members,
+            initial_cluster_state: settings.initial_cluster_state.unwrap_or_default(),
+            initial_cluster_token: token,
+            member_id,
+            heartbeat_interval,
+            election_timeout,
+            snapshot_count: size("snapshot-count", settings.snapshot_count, 100_000, u64::MAX)?,
+            // As etcd: zero asks for the default.
+            quota_backend_bytes: match settings.quota_backend_bytes {
+                None | Some(0) => QUOTA_BACKEND_BYTES,
+                Some(bytes) => bytes,
+            },
+            max_request_bytes: count(
+                "max-request-bytes",
+                settings.max_request_bytes,
+                3 << 19,
+                MAX_REQUEST_BYTES_MAX,
+            )?,
+            max_txn_ops: count("max-txn-ops", settings.max_txn_ops, 128, u64::from(u32::MAX))?,
+            log_level: log_level(settings.log_level)?,
+            log_format: settings.log_format.unwrap_or_default(),
+        })
+    }
+
+    /// The settings that resolve to this configuration, every one of them stated.
+    pub fn to_settings(&self) -> Settings {
+        let list = self.initial_cluster.iter();
+        Settings {
+            name: Some(self.name.clone()),
+            data_dir: Some(self.data_dir.clone()),
+            listen_client_urls: Some(UrlList(self.listen_client_urls.clone())),
+            advertise_client_urls: Some(UrlList(self.advertise_client_urls.clone())),
+            listen_peer_urls: Some(UrlList(self.listen_peer_urls.clone())),
+            initial_advertise_peer_urls: Some(UrlList(self.initial_advertise_peer_urls.clone())),
+            initial_cluster: Some(MemberList(
+                list.map(|member| (member.name.clone(), member.peer_url.clone())).collect(),
+            )),
+            initial_cluster_state: Some(self.initial_cluster_state),
+            initial_cluster_token: Some(self.initial_cluster_token.clone()),
+            heartbeat_interval: Some(self.heartbeat_interval.as_millis() as u64),
+            election_timeout: Some(self.election_timeout.as_millis() as u64),
+            snapshot_count: Some(self.snapshot_count),
+            quota_backend_bytes: Some(self.quota_backend_bytes),
+            max_request_bytes: Some(self.max_request_bytes as u64),
+            max_txn_ops: Some(self.max_txn_ops as u64),
+            log_level: Some(self.log_level.clone()),
+            log_format: Some(self.log_format),
+        }
+    }
+}
+
+/// Where a kind of traffic is served, and what others are told.
+struct Urls {
+    listen: Vec<HttpUrl>,
+    advertise: Vec<HttpUrl>,
+}
+
+impl Urls {
+    fn resolve(
+        [listen_name, advertise_name]: [&'static str; 2],
+        listen: Option<UrlList>,
+        advertise: Option<UrlList>,
+        port: u16,
+    ) -> Result<Self, ConfigError> {
+        let listen = match listen {
+            Some(UrlList(urls)) => urls,
+            None => vec![HttpUrl::localhost(port)],
+        };
+        check_urls(listen_name, &listen)?;
+        for url in &listen {
+            if url.bind_address().is_none() {
+                return Err(ConfigError::ListenOnName { setting: listen_name, url: url.clone() });
+            }
+        }
+        let advertise = match advertise {
+            Some(UrlList(urls)) => urls,
+            None => match listen.iter().find(|url| url.is_everywhere()) {
+                None => listen.clone(),
+                Some(url) => {
+                    let (url, setting) = (url.clone(), advertise_name);
+                    return Err(ConfigError::AdvertiseMissing { listen_name, url, setting });
+                }
+            },
+        };
+        check_urls(advertise_name, &advertise)?;
+        match advertise.iter().find(|url| url.is_everywhere()) {
+            None => Ok(Self { listen, advertise }),
+            Some(url) => {
+                Err(ConfigError::AdvertiseEverywhere { setting: advertise_name, url: url.clone() })
+            }
+        }
+    }
+}
+
+fn check_name(name: &str) -> Result<(), ConfigError> {
+    if name.is_empty() {
+        return Err(ConfigError::Empty { setting: "name" });
+    }
+    match name.chars().find(|&letter| ",=/\\".contains(letter) || letter.is_control()) {
+        None => Ok(()),
+        Some(letter) => Err(ConfigError::NameLetter { name: name.to_owned(), letter }),
+    }
+}
+
+fn check_urls(setting: &'static str, urls: &[HttpUrl]) -> Result<(), ConfigError> {
+    if urls.is_empty() {
+        return Err(ConfigError::Empty { setting });
+    }
+    for (at, url) in urls.iter().enumerate() {
+        if urls[..at].contains(url) {
+            return Err(ConfigError::UrlTwice { setting, url: url.clone() });
+        }
+    }
+    Ok(())
+}
+
+fn check_ports_apart(client: &[HttpUrl], peer: &[HttpUrl]) -> Result<(), ConfigError> {
+    for url in client {
+        let clash = |other: &&HttpUrl| {
+            let everywhere = url.is_everywhere() || other.is_everywhere();
+            url.port() == other.port() && (everywhere || url.bind_address() == other.bind_address())
+        };
+        if let Some(other) = peer.iter().find(clash) {
+            return Err(ConfigError::PortShared { client: url.clone(), peer: other.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// The members of `list`, each with its id, in order of their ids.
+fn members(list: MemberList, token: &str) -> Result<Vec<Member>, ConfigError> {
+    let mut names = BTreeMap::new();
+    let mut members: BTreeMap<NodeId, Member> = BTreeMap::new();
+    for (name, peer_url) in list.0 {
+        check_name(&name)?;
+        if let Some(other) = names.insert(name.clone(), peer_url.clone()) {
+            return Err(ConfigError::NameTwice { name, urls: [other, peer_url] });
+        }
+        let id = member_id(token, std::slice::from_ref(&peer_url));
+        if let Some(other) = members.get(&id) {
+            let names = [other.name.clone(), name];
+            return Err(ConfigError::PeerUrlTwice { names, url: peer_url });
+        }
+        members.insert(id, Member { id, name, peer_url });
+    }
+    Ok(members.into_values().collect())
+}
+
+/// Finds this node among the members, by its name, and compares what it says of itself.
+fn find_self(members: &[Member], name: &str, advertise: &[HttpUrl]) -> Result<NodeId, ConfigError> {
+    let Some(member) = members.iter().find(|member| member.name == name) else {
+        let names = members.iter().map(|member| member.name.clone()).collect();
+        return Err(ConfigError::NotAMember { name: name.to_owned(), names });
+    };
+    if advertise != std::slice::from_ref(&member.peer_url) {
+        return Err(ConfigError::PeerUrlMismatch {
+            name: name.to_owned(),
+            cluster: member.peer_url.clone(),
+            advertise: UrlList(advertise.to_vec()),
+        });
+    }
+    Ok(member.id)
+}
+
+fn timing(
+    heartbeat: Option<u64>,
+    election: Option<u64>,
+) -> Result<(Duration, Duration), ConfigError> {
+    let heartbeat_ms = size("heartbeat-interval", heartbeat, 100, ELECTION_TIMEOUT_MS_MAX)?;
+    let election_ms = size("election-timeout", election, 1000, ELECTION_TIMEOUT_MS_MAX)?;
+    if election_ms < HEARTBEATS_PER_ELECTION_MIN * heartbeat_ms {
+        return Err(ConfigError::ElectionTooShort { heartbeat_ms, election_ms });
+    }
+    Ok((Duration::from_millis(heartbeat_ms), Duration::from_millis(election_ms)))
+}
+
+fn size(
+    setting: &'static str,
+    value: Option<u64>,
+    default: u64,
+    max: u64,
+) -> Result<u64, ConfigError> {
+    match value.unwrap_or(default) {
+        0 => Err(ConfigError::Zero { setting, default }),
+        value if value > max => Err(ConfigError::TooLarge { setting, value, max }),
+        value => Ok(value),
+    }
+}
+
+fn count(
+    setting: &'static str,
+    value: Option<u64>,
+    default: u64,
+    max: u64,
+) -> Result<usize, ConfigError> {
+    let value = size(setting, value, default, max)?;
+    usize::try_from(value).map_err(|_| ConfigError::TooLarge { setting, value, max })
+}
+
+fn data_dir(data_dir: Option<PathBuf>, name: &str) -> Result<PathBuf, ConfigError> {
+    let data_dir = data_dir.unwrap_or_else(|| PathBuf::from(format!("{name}.kontiki")));
+    if data_dir.as_os_str().is_empty() {
+        return Err(ConfigError::Empty { setting: "data-dir" });
+    }
+    Ok(data_dir)
+}
+
+fn log_level(log_level: Option<String>) -> Result<String, ConfigError> {
+    let log_level = log_level.unwrap_or_else(|| "info".to_owned());
+    match EnvFilter::builder().parse(&log_level) {
+        Ok(_) if !log_level.is_empty() => Ok(log_level),
+        Ok(_) => Err(ConfigError::Empty { setting: "log-level" }),
+        Err(error) => Err(ConfigError::LogLevel { log_level, reason: error.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

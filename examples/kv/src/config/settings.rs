@@ -1,0 +1,157 @@
+//! The settings of `kontiki serve` as they are given: each may be left out.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use super::{ConfigError, MemberList, UrlList};
+
+/// What flags, environment or file say. Names are etcd's where they mean the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Settings {
+    /// The name of this node, unique in the cluster [default: default]
+    #[arg(long, env = "KONTIKI_NAME", value_name = "NAME")]
+    pub name: Option<String>,
+
+    /// Where the log and the data are kept [default: ${name}.kontiki]
+    #[arg(long, env = "KONTIKI_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+
+    /// Where to serve clients, separated by commas [default: http://localhost:2379]
+    #[arg(long, env = "KONTIKI_LISTEN_CLIENT_URLS", value_name = "URLS")]
+    pub listen_client_urls: Option<UrlList>,
+
+    /// What clients are told to dial [default: the client URLs listened on]
+    #[arg(long, env = "KONTIKI_ADVERTISE_CLIENT_URLS", value_name = "URLS")]
+    pub advertise_client_urls: Option<UrlList>,
+
+    /// Where to serve the other nodes [default: http://localhost:2380]
+    #[arg(long, env = "KONTIKI_LISTEN_PEER_URLS", value_name = "URLS")]
+    pub listen_peer_urls: Option<UrlList>,
+
+    /// What the other nodes dial [default: the peer URL listened on]
+    #[arg(long, env = "KONTIKI_INITIAL_ADVERTISE_PEER_URLS", value_name = "URLS")]
+    pub initial_advertise_peer_urls: Option<UrlList>,
+
+    /// All nodes, the same text on each: NAME=URL,NAME=URL [default: this node alone]
+    #[arg(long, env = "KONTIKI_INITIAL_CLUSTER", value_name = "MEMBERS")]
+    pub initial_cluster: Option<MemberList>,
+
+    /// Whether the cluster is founded now or exists [default: new]
+    #[arg(long, env = "KONTIKI_INITIAL_CLUSTER_STATE", value_name = "STATE")]
+    pub initial_cluster_state: Option<ClusterState>,
+
+    /// Keeps clusters apart that were made from the same URLs [default: etcd-cluster]
+    #[arg(long, env = "KONTIKI_INITIAL_CLUSTER_TOKEN", value_name = "TEXT")]
+    pub initial_cluster_token: Option<String>,
+
+    /// Milliseconds between two heartbeats of a leader [default: 100]
+    #[arg(long, env = "KONTIKI_HEARTBEAT_INTERVAL", value_name = "MS")]
+    pub heartbeat_interval: Option<u64>,
+
+    /// Milliseconds without a leader until a node stands for election [default: 1000]
+    #[arg(long, env = "KONTIKI_ELECTION_TIMEOUT", value_name = "MS")]
+    pub election_timeout: Option<u64>,
+
+    /// Applied entries between two snapshots [default: 100000]
+    #[arg(long, env = "KONTIKI_SNAPSHOT_COUNT", value_name = "N")]
+    pub snapshot_count: Option<u64>,
+
+    /// The size of the data from which on writes are refused; 0 is the default [default: 2 GiB]
+    #[arg(long, env = "KONTIKI_QUOTA_BACKEND_BYTES", value_name = "BYTES")]
+    pub quota_backend_bytes: Option<u64>,
+
+    /// The largest request of a client [default: 1572864]
+    #[arg(long, env = "KONTIKI_MAX_REQUEST_BYTES", value_name = "BYTES")]
+    pub max_request_bytes: Option<u64>,
+
+    /// The most operations in one transaction [default: 128]
+    #[arg(long, env = "KONTIKI_MAX_TXN_OPS", value_name = "N")]
+    pub max_txn_ops: Option<u64>,
+
+    /// error, warn, info, debug or trace; or by module: info,raft_core=debug [default: info]
+    #[arg(long, env = "KONTIKI_LOG_LEVEL", value_name = "FILTER")]
+    pub log_level: Option<String>,
+
+    /// The form of the log [default: human]
+    #[arg(long, env = "KONTIKI_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+}
+
+/// Whether a node helps to found its cluster or joins one that runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClusterState {
+    /// All initial members start together.
+    #[default]
+    New,
+    /// The cluster runs, and this node was added to it.
+    Existing,
+}
+
+/// The form of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// One line of text for each event.
+    #[default]
+    Human,
+    /// One object for each event.
+    Json,
+}
+
+impl Settings {
+    /// Reads the TOML file at `path`.
+    ///
+    /// # Errors
+    /// When it cannot be read, and when it has a key or a value that is not known.
+    pub fn from_file(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::FileUnreadable {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
+        Self::from_toml(&text).map_err(|error| ConfigError::FileInvalid {
+            path: path.to_owned(),
+            reason: error.to_string().trim_end().to_owned(),
+        })
+    }
+
+    /// Reads TOML: the names of the flags, without their dashes in front.
+    ///
+    /// # Errors
+    /// When `text` is not TOML, or has a key or a value that is not known.
+    pub fn from_toml(text: &str) -> Result<Self, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    /// These settings, and those of `below` wherever these say nothing.
+    #[must_use]
+    pub fn over(self, below: Self) -> Self {
+        macro_rules! each {
+            ($($field:ident),* $(,)?) => {
+                Self { $($field: self.$field.or(below.$field)),* }
+            };
+        }
+        each!(
+            name,
+            data_dir,
+            listen_client_urls,
+            advertise_client_urls,
+            listen_peer_urls,
+            initial_advertise_peer_urls,
+            initial_cluster,
+            initial_cluster_state,
+            initial_cluster_token,
+            heartbeat_interval,
+            election_timeout,
+            snapshot_count,
+            quota_backend_bytes,
+            max_request_bytes,
+            max_txn_ops,
+            log_level,
+            log_format,
+        )
+    }
+}
