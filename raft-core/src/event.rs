@@ -85,6 +85,16 @@ pub enum Effect {
         /// Why.
         reason: Refusal,
     },
+    /// A peer no longer holds what it once acknowledged: its disk lost entries. It is not
+    /// counted for them any more than before, but somebody should look.
+    PeerRegressed {
+        /// The peer.
+        peer: NodeId,
+        /// What it had acknowledged.
+        acknowledged: Index,
+        /// What it holds at most.
+        holds: Index,
+    },
     /// The role, the term or the known leader changed. For people and for watches.
     RoleChanged(RoleChange),
 }

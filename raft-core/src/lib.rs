@@ -6,14 +6,26 @@
 
 extern crate alloc;
 
+mod candidate;
 mod config;
 mod entry;
 mod event;
+mod follower;
 mod id;
+mod invariants;
+mod leader;
+mod log;
 mod membership;
 mod message;
+mod node;
 mod ports;
+mod progress;
+mod proposals;
+mod raft;
+mod reads;
 mod saved;
+mod untracked;
+mod vote;
 
 pub use config::{Config, ConfigError};
 pub use entry::{Entries, Entry, Payload};
@@ -22,4 +34,5 @@ pub use id::{Index, Instant, LogPosition, NodeId, RequestId, Requests, Round, Te
 pub use membership::Membership;
 pub use message::{Append, AppendReply, Envelope, Lane, Message};
 pub use ports::{LogReader, LogStore, Transport};
+pub use raft::{Raft, RestoreError};
 pub use saved::{HardState, Saved, TermRuns};

@@ -73,6 +73,9 @@ pub enum Message {
     },
     /// A follower hands a proposal on to the leader.
     Propose {
+        /// Fresh in every run of the follower: with `requests` it makes a copy of this
+        /// message known as a copy.
+        session: u64,
         /// The follower's numbers for the entries, one each.
         requests: Requests,
         /// What is proposed.

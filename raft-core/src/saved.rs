@@ -29,6 +29,14 @@ pub struct Saved {
     pub applied: Index,
 }
 
+impl Saved {
+    /// What a node of a new group of `membership` starts from.
+    pub fn first_start(membership: Membership) -> Self {
+        let (hard_state, log) = (HardState::default(), TermRuns::default());
+        Self { hard_state, log, membership, applied: Index::ZERO }
+    }
+}
+
 /// The term of every index of a log, as stretches of equal terms.
 ///
 /// Invariants: `base.index <= last`; runs ascend in first index and in term; the first run

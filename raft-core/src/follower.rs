@@ -1,0 +1,146 @@
+//! A follower trusts one leader per term. It never counts votes and never reads a clock.
+
+use crate::node::Node;
+use crate::reads::Questions;
+use crate::untracked::Untracked;
+use crate::{
+    Append, AppendReply, Entries, Index, Instant, LogPosition, Message, NodeId, Refusal, Requests,
+    Round,
+};
+
+/// Invariant: a leader, once known, stays the leader of its term.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Follower {
+    pub(crate) leader: Option<NodeId>,
+    pub(crate) election_at: Untracked<Instant>,
+    /// When the leader was last heard.
+    heard_at: Untracked<Instant>,
+    questions: Questions,
+}
+
+impl Follower {
+    pub(crate) fn new(node: &mut Node, leader: Option<NodeId>) -> Self {
+        Self {
+            leader,
+            election_at: Untracked(node.next_election()),
+            heard_at: node.now,
+            questions: Questions::default(),
+        }
+    }
+
+    /// Whether a leader was heard within the shortest election timeout. Then nobody is helped
+    /// to depose it (thesis §4.2.3).
+    pub(crate) fn hears_leader(&self, node: &Node) -> bool {
+        self.leader.is_some() && node.now.since(self.heard_at.0) < node.config.election_timeout
+    }
+
+    fn on_leader(&mut self, node: &mut Node, leader: NodeId) {
+        debug_assert!(self.leader.is_none_or(|known| known == leader), "one leader a term");
+        self.leader = Some(leader);
+        self.heard_at = node.now;
+        self.election_at = Untracked(node.next_election());
+    }
+
+    /// Extends the log where it agrees with the leader's at `append.previous` (Raft §5.3).
+    pub(crate) fn on_append(&mut self, node: &mut Node, leader: NodeId, append: Append) {
+        self.on_leader(node, leader);
+        let (previous, covered) = (append.previous, append.last_covered());
+        let below = previous.index < node.commit;
+        let entries = if below { above(append.entries, node.commit) } else { append.entries };
+        // What is committed here is equal in every leader's log (Raft §5.4, Leader
+        // Completeness), so an old append can agree no earlier than there.
+        let start = if below { node.log.position_at(node.commit) } else { Some(previous) };
+        let change = start.and_then(|start| node.log.extend(start, entries));
+        let Some(change) = change else {
+            let hint = node.log.latest_agreement(previous.index, previous.term);
+            let reject = AppendReply::Reject { previous: previous.index, hint };
+            return node.send(leader, Message::AppendReply(reject));
+        };
+        node.change(change);
+        // Only what this message proved equal is known to be the leader's.
+        node.commit_up_to(append.commit.min(covered).min(node.log.last_index()));
+        // A promise, because the leader will count us.
+        let matched = covered.max(node.commit);
+        node.promise(leader, Message::AppendReply(AppendReply::Accept { matched }));
+    }
+
+    /// The leader lives. Its commit index is capped by what it knows us to hold.
+    pub(crate) fn on_heartbeat(
+        &mut self,
+        node: &mut Node,
+        leader: NodeId,
+        commit: Index,
+        round: Round,
+    ) {
+        self.on_leader(node, leader);
+        if commit <= node.log.last_index() {
+            node.commit_up_to(commit);
+        }
+        node.send(leader, Message::HeartbeatReply { round });
+        if let Some(question) = self.questions.asked() {
+            node.send(leader, Message::Read { question });
+        }
+    }
+
+    pub(crate) fn on_propose(&mut self, node: &mut Node, requests: Requests, entries: Entries) {
+        let Some(leader) = self.leader.filter(|_| node.config.forward_proposals) else {
+            return node.refuse(requests, Refusal::NotLeader { leader: self.leader });
+        };
+        // Twice: once for the leader to answer, once for it to be missed.
+        let unknown_at = node.unknown_at() + node.config.election_timeout;
+        node.proposals.forward(requests, unknown_at);
+        let session = node.session.0;
+        node.send(leader, Message::Propose { session, requests, entries });
+    }
+
+    pub(crate) fn on_read(&mut self, node: &mut Node, requests: Requests) {
+        let asked = match self.leader {
+            Some(_) => self.questions.ask(requests),
+            None => Err(Refusal::NotLeader { leader: None }),
+        };
+        match asked {
+            Ok(()) => self.ask(node),
+            Err(reason) => node.refuse(requests, reason),
+        }
+    }
+
+    pub(crate) fn on_read_reply(&mut self, node: &mut Node, question: Round, index: Index) {
+        self.questions.on_reply(question, index, &mut node.effects);
+        self.ask(node);
+    }
+
+    fn ask(&mut self, node: &mut Node) {
+        let Some(leader) = self.leader else { return };
+        if let Some(question) = self.questions.begin(Round(node.question.0 + 1)) {
+            node.question.0 += 1;
+            node.send(leader, Message::Read { question });
+        }
+    }
+
+    /// The leader is given up: its requests cannot be answered any more.
+    pub(crate) fn on_leave(&mut self, node: &mut Node) {
+        let reason = Refusal::NotLeader { leader: None };
+        self.questions.refuse(reason, &mut node.effects);
+        node.proposals.doubt(node.unknown_at());
+    }
+}
+
+/// The entries above `commit`.
+fn above(entries: Entries, commit: Index) -> Entries {
+    let below = entries.iter().take_while(|entry| entry.index <= commit).count();
+    entries.slice(below..entries.len())
+}
+
+/// Whether an append that came from the network can be meant: consecutive entries, terms that
+/// do not fall and do not pass the sender's.
+pub(crate) fn is_well_formed(append: &Append, term: crate::Term) -> bool {
+    let LogPosition { term: mut newest, mut index } = append.previous;
+    if append.previous.index.0.checked_add(append.entries.len() as u64 + 1).is_none() {
+        return false;
+    }
+    append.entries.iter().all(|entry| {
+        let follows = entry.index == index.next() && entry.term >= newest;
+        (newest, index) = (entry.term, entry.index);
+        follows
+    }) && newest <= term
+}

@@ -1,0 +1,270 @@
+//! What a node is in every role: its promises, its log, its commit index, its outbox.
+//!
+//! **The outbox.** A message that promises something (a vote, a candidacy, an append
+//! acknowledgement) and a candidate's own vote wait here until the write they rest on is
+//! durable. Everything that one event writes goes to storage as one write at its end
+//! ([`Node::settle`]), so that term, vote and entries change together.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg32;
+
+use crate::log::{Change, Log};
+use crate::proposals::Proposals;
+use crate::untracked::Untracked;
+use crate::{
+    Config, Effect, Entries, Envelope, HardState, Index, Instant, Membership, Message, NodeId,
+    Refusal, Saved, Term, Ticket, Write,
+};
+
+/// Invariants: `applied <= applying <= commit <= last`; `applying <= durable`; `vote` changes
+/// within a term only from nobody to somebody.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Node {
+    pub(crate) config: Config,
+    pub(crate) membership: Membership,
+    pub(crate) term: Term,
+    pub(crate) vote: Option<NodeId>,
+    pub(crate) log: Log,
+    pub(crate) commit: Index,
+    /// Handed out to be applied up to here.
+    pub(crate) applying: Index,
+    /// Applied up to here.
+    pub(crate) applied: Index,
+    pub(crate) proposals: Proposals,
+    /// Storage has failed: no promise leaves this node any more.
+    pub(crate) failed: bool,
+    /// Distinguishes this run of the node from earlier ones.
+    pub(crate) session: Untracked<u64>,
+    /// The number of the last question to a leader.
+    pub(crate) question: Untracked<u64>,
+    pub(crate) now: Untracked<Instant>,
+    rng: Untracked<Pcg32>,
+    /// What storage holds or is about to hold.
+    written: HardState,
+    /// Changes of the log in this event.
+    change: Option<Change>,
+    newest: Ticket,
+    durable: Ticket,
+    /// Promises made in this event.
+    promises: Vec<Promise>,
+    /// Promises that wait for a write.
+    outbox: VecDeque<(Ticket, Promise)>,
+    pub(crate) effects: Vec<Effect>,
+}
+
+/// What may not leave, or count, before it is durable.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Promise {
+    Send(Envelope),
+    /// The candidate's vote for itself, in this term.
+    OwnVote(Term),
+}
+
+impl Node {
+    pub(crate) fn restore(config: Config, saved: Saved, seed: u64, now: Instant) -> Self {
+        let HardState { term, vote, commit } = saved.hard_state;
+        let log = Log::restore(saved.log);
+        let mut rng = Pcg32::seed_from_u64(seed);
+        Self {
+            membership: saved.membership,
+            term,
+            vote,
+            // What was applied, or is in a snapshot, was committed.
+            commit: commit.max(saved.applied).max(log.base().index),
+            applying: saved.applied,
+            applied: saved.applied,
+            log,
+            proposals: Proposals::default(),
+            failed: false,
+            session: Untracked(rng.next_u64()),
+            question: Untracked(rng.next_u64() >> 1),
+            now: Untracked(now),
+            rng: Untracked(rng),
+            written: saved.hard_state,
+            change: None,
+            newest: Ticket::ZERO,
+            durable: Ticket::ZERO,
+            promises: Vec::new(),
+            outbox: VecDeque::new(),
+            effects: Vec::new(),
+            config,
+        }
+    }
+
+    pub(crate) fn id(&self) -> NodeId {
+        self.config.id
+    }
+
+    /// The other voters.
+    pub(crate) fn peers(&self) -> Vec<NodeId> {
+        self.membership.voters().filter(|&voter| voter != self.id()).collect()
+    }
+
+    /// A moment between one and two election timeouts from now, drawn anew (Raft §5.2).
+    pub(crate) fn next_election(&mut self) -> Instant {
+        let timeout = self.config.election_timeout;
+        let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).max(1);
+        // The bias of a remainder is far below a nanosecond's worth.
+        let extra = self.rng.next_u64() % nanos;
+        self.now.0 + timeout + Duration::from_nanos(extra)
+    }
+
+    /// When a request whose leader is lost is given up as unknown.
+    pub(crate) fn unknown_at(&self) -> Instant {
+        self.now.0 + self.config.election_timeout
+    }
+
+    /// Moves to a newer term. The vote is cleared here and nowhere else, and promises of the
+    /// old term are void (Raft §5.1).
+    pub(crate) fn advance_term(&mut self, term: Term) {
+        assert!(term > self.term, "terms only grow");
+        (self.term, self.vote) = (term, None);
+        self.promises.clear();
+        self.outbox.clear();
+        self.proposals.doubt(self.unknown_at());
+    }
+
+    pub(crate) fn send(&mut self, to: NodeId, message: Message) {
+        let envelope = self.envelope(to, message);
+        self.effects.push(Effect::Send(envelope));
+    }
+
+    /// Sends once everything written up to the end of this event is durable.
+    pub(crate) fn promise(&mut self, to: NodeId, message: Message) {
+        let envelope = self.envelope(to, message);
+        self.promises.push(Promise::Send(envelope));
+    }
+
+    /// Counts this node's vote for itself once it is durable.
+    pub(crate) fn promise_own_vote(&mut self) {
+        self.promises.push(Promise::OwnVote(self.term));
+    }
+
+    fn envelope(&self, to: NodeId, message: Message) -> Envelope {
+        Envelope { from: self.id(), to, term: self.term, message }
+    }
+
+    /// A leader appends to its log.
+    pub(crate) fn append(&mut self, entries: Entries) {
+        self.log.append(entries.clone());
+        self.change(Change { truncate: None, entries });
+    }
+
+    /// Notes what is to be written at the end of this event.
+    pub(crate) fn change(&mut self, change: Change) {
+        if change != Change::default() {
+            assert!(self.change.is_none(), "an event changes the log once");
+            self.change = Some(change);
+        }
+    }
+
+    /// Learns of a commit index, which never falls.
+    pub(crate) fn commit_up_to(&mut self, commit: Index) {
+        assert!(commit <= self.log.last_index(), "only what is here can be committed");
+        self.commit = self.commit.max(commit);
+    }
+
+    pub(crate) fn refuse(&mut self, requests: crate::Requests, reason: Refusal) {
+        self.effects.push(Effect::Refuse { requests, reason });
+    }
+
+    /// `ticket` and all before it are durable. Returns whether the own vote is among them.
+    pub(crate) fn on_persisted(&mut self, ticket: Ticket) -> bool {
+        assert!(ticket <= self.newest, "only a write that was asked for can be done");
+        self.durable = self.durable.max(ticket);
+        self.log.on_persisted(ticket);
+        self.log.evict(self.config.recent_bytes_max);
+        self.release()
+    }
+
+    /// Lets go what rests on durable writes. Returns whether the own vote is among it.
+    fn release(&mut self) -> bool {
+        let durable = self.durable;
+        let mut own_vote = false;
+        while let Some((_, promise)) = self.outbox.pop_front_if(|(needs, _)| *needs <= durable) {
+            match promise {
+                Promise::Send(envelope) => self.effects.push(Effect::Send(envelope)),
+                Promise::OwnVote(term) => own_vote |= term == self.term,
+            }
+        }
+        own_vote
+    }
+
+    /// Gives up every promise, for ever: nobody knows what the disk holds.
+    pub(crate) fn on_storage_failed(&mut self) {
+        self.failed = true;
+        self.promises.clear();
+        self.outbox.clear();
+        self.proposals.doubt(self.now.0);
+    }
+
+    /// Ends an event: writes what it changed, lets promises that need no write go, and hands
+    /// out what may be applied. Nothing is applied before it is durable here.
+    pub(crate) fn settle(&mut self) {
+        if self.failed {
+            self.change = None;
+            self.promises.clear();
+            self.proposals.on_timer(Instant(u64::MAX), &mut self.effects);
+            return;
+        }
+        self.write();
+        let newest = self.newest;
+        self.outbox.extend(self.promises.drain(..).map(|promise| (newest, promise)));
+        // Where nothing is being written, a promise need not wait. A candidacy always writes.
+        let own_vote = self.release();
+        assert!(!own_vote, "a vote is given before it counts");
+        let target = self.commit.min(self.log.durable());
+        if target > self.applying {
+            self.proposals.on_commit(target, &self.log, &mut self.effects);
+            let first = self.applying.next();
+            self.effects.push(Effect::Apply { first, last: target });
+            self.applying = target;
+        }
+    }
+
+    /// Emits at most one write. The commit index alone is no reason for one: it can be
+    /// learned again.
+    fn write(&mut self) {
+        let state = HardState { term: self.term, vote: self.vote, commit: self.commit };
+        let promise = (self.written.term, self.written.vote) != (state.term, state.vote);
+        if !promise && self.change.is_none() {
+            return;
+        }
+        let Change { truncate, entries } = self.change.take().unwrap_or_default();
+        let hard_state = (self.written != state).then_some(state);
+        self.written = state;
+        self.newest = self.newest.next();
+        self.log.on_write(self.newest);
+        let ticket = self.newest;
+        self.effects.push(Effect::Persist(Write { ticket, truncate, entries, hard_state }));
+    }
+
+    /// Something can be applied that no event has handed out yet, as after a restart.
+    pub(crate) fn has_unapplied(&self) -> bool {
+        !self.failed && self.commit.min(self.log.durable()) > self.applying
+    }
+
+    pub(crate) fn on_applied(&mut self, index: Index) {
+        assert!(index <= self.applying, "only what was handed out can be applied");
+        self.applied = self.applied.max(index);
+    }
+
+    /// What must hold after every event.
+    pub(crate) fn check(&self) {
+        assert!(self.applied <= self.applying, "applied in order");
+        assert!(self.applying <= self.commit, "only committed entries are applied");
+        assert!(self.failed || self.commit <= self.log.last_index(), "what is committed is here");
+        assert!(self.applying <= self.log.durable(), "only durable entries are applied");
+        assert!(self.written.term <= self.term, "storage never knows a later term");
+        assert!(self.durable <= self.newest, "only a write that was asked for is done");
+        assert!(self.promises.is_empty() && self.change.is_none(), "the event was settled");
+        let waits = |(needs, _): &(Ticket, Promise)| *needs > self.durable;
+        assert!(self.outbox.iter().all(waits), "what is durable has left");
+        self.log.check();
+        self.proposals.check();
+    }
+}

@@ -1,0 +1,115 @@
+//! What a leader knows of one peer, and how much it may send.
+//!
+//! ```text
+//!            accepted                      
+//!   Probe ─────────────▶ Replicate    one append at a time, or many under way
+//!     ▲                     │
+//!     └─────────────────────┘
+//!            rejected
+//! ```
+
+use alloc::collections::VecDeque;
+
+use crate::untracked::Untracked;
+use crate::{Index, Instant, Round};
+
+/// Invariants: `matched < next`; a peer's `matched` never falls while it keeps its disk.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Progress {
+    /// The peer's log equals the leader's up to here, durably. Starts at zero: knowledge comes
+    /// from the peer alone.
+    pub(crate) matched: Index,
+    /// The next index to send.
+    pub(crate) next: Index,
+    /// The commit index that the peer has been sent.
+    pub(crate) commit_sent: Index,
+    /// The newest round that the peer has echoed.
+    pub(crate) round_acked: Round,
+    /// Entries are being loaded from storage for the peer.
+    pub(crate) loading: bool,
+    /// Something was accepted since the last heartbeat was answered.
+    pub(crate) moved: bool,
+    /// When the peer was last heard.
+    pub(crate) heard_at: Untracked<Instant>,
+    pub(crate) pace: Pace,
+}
+
+/// How the peer is sent entries.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Pace {
+    /// Where the logs agree is not known: one append, then wait for the answer.
+    Probe {
+        /// An append is under way.
+        waiting: bool,
+    },
+    /// The logs agree: appends follow one another without waiting.
+    Replicate(Window),
+}
+
+/// Appends under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Window {
+    /// Of each, its last index and size.
+    appends: VecDeque<(Index, usize)>,
+    bytes: usize,
+}
+
+impl Window {
+    pub(crate) fn is_full(&self, appends_max: usize, bytes_max: usize) -> bool {
+        self.appends.len() >= appends_max || self.bytes >= bytes_max
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.appends.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, last: Index, bytes: usize) {
+        self.appends.push_back((last, bytes));
+        self.bytes += bytes;
+    }
+
+    /// Everything up to `matched` has arrived.
+    pub(crate) fn free(&mut self, matched: Index) {
+        while let Some(&(last, bytes)) = self.appends.front() {
+            if last > matched {
+                break;
+            }
+            self.bytes -= bytes;
+            self.appends.pop_front();
+        }
+    }
+}
+
+impl Progress {
+    /// A peer of a new leader whose log ends at `last`.
+    pub(crate) fn new(last: Index, now: Instant) -> Self {
+        Self {
+            matched: Index::ZERO,
+            next: last.next(),
+            commit_sent: Index::ZERO,
+            round_acked: Round::ZERO,
+            loading: false,
+            moved: false,
+            heard_at: Untracked(now),
+            pace: Pace::Probe { waiting: false },
+        }
+    }
+
+    /// The peer holds everything up to `matched`.
+    pub(crate) fn on_accept(&mut self, matched: Index) {
+        if matched > self.matched {
+            (self.matched, self.moved) = (matched, true);
+        }
+        self.next = self.next.max(self.matched.next());
+        match &mut self.pace {
+            Pace::Probe { .. } => self.pace = Pace::Replicate(Window::default()),
+            Pace::Replicate(window) => window.free(matched),
+        }
+    }
+
+    /// The logs differ, and agree at `agreed` at the latest: probe there.
+    pub(crate) fn on_reject(&mut self, agreed: Index) {
+        self.next = agreed.max(self.matched).next();
+        self.pace = Pace::Probe { waiting: false };
+    }
+}

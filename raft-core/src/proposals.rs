@@ -1,0 +1,154 @@
+//! Proposals that have not ended. Each ends exactly once: committed, superseded, unknown, or
+//! refused before it began.
+//!
+//! ```text
+//!   led here ────────────────▶ placed ──────────▶ committed | superseded
+//!   handed on ──▶ forwarded ──▶  │                     ▲
+//!                     │          ▼ leader lost         │
+//!                     │       doubtful ────────────────┘
+//!                     ▼          ▼ time is up
+//!                  unknown    unknown
+//! ```
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::log::Log;
+use crate::untracked::Untracked;
+use crate::{Effect, Index, Instant, Outcome, Refusal, Requests, Term};
+
+/// Invariants: `placed` ascends in index; `forwarded` and `doubtful` ascend in time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Proposals {
+    /// In the log of the leader of the current term.
+    placed: VecDeque<Placed>,
+    /// In the log of a leader that is gone: another entry may take their place, or not.
+    doubtful: VecDeque<(Placed, Untracked<Instant>)>,
+    /// On their way to the leader.
+    forwarded: VecDeque<(Requests, Untracked<Instant>)>,
+}
+
+/// Proposals and the place of the first one's entry; the others stand behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Placed {
+    requests: Requests,
+    first: Index,
+    term: Term,
+}
+
+impl Proposals {
+    pub(crate) fn place(&mut self, requests: Requests, first: Index, term: Term) {
+        let placed = Placed { requests, first, term };
+        let at = match self.placed.back() {
+            Some(newest) if newest.first > first => {
+                self.placed.partition_point(|other| other.first <= first)
+            }
+            _ => self.placed.len(),
+        };
+        self.placed.insert(at, placed);
+    }
+
+    pub(crate) fn forward(&mut self, requests: Requests, unknown_at: Instant) {
+        self.forwarded.push_back((requests, Untracked(unknown_at)));
+    }
+
+    /// The leader answered. An answer that comes late, or twice, changes nothing.
+    pub(crate) fn on_reply(
+        &mut self,
+        requests: Requests,
+        outcome: Result<Index, Refusal>,
+        term: Term,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(at) = self.forwarded.iter().position(|(known, _)| *known == requests) else {
+            return;
+        };
+        self.forwarded.remove(at);
+        match outcome {
+            Ok(first) => self.place(requests, first, term),
+            Err(reason) => effects.push(Effect::Refuse { requests, reason }),
+        }
+    }
+
+    /// The leader is gone, so the placed ones are no longer sure to end by themselves.
+    pub(crate) fn doubt(&mut self, unknown_at: Instant) {
+        let placed = self.placed.drain(..);
+        self.doubtful.extend(placed.map(|placed| (placed, Untracked(unknown_at))));
+    }
+
+    /// The log is committed up to `commit`: what stands there is decided for ever.
+    pub(crate) fn on_commit(&mut self, commit: Index, log: &Log, effects: &mut Vec<Effect>) {
+        while let Some(placed) = self.placed.front_mut() {
+            if placed.first > commit {
+                break;
+            }
+            match placed.settle(commit, log, effects) {
+                None => drop(self.placed.pop_front()),
+                Some(rest) => *placed = rest,
+            }
+        }
+        self.doubtful.retain_mut(|(placed, _)| {
+            placed.first > commit
+                || placed.settle(commit, log, effects).is_some_and(|rest| {
+                    *placed = rest;
+                    true
+                })
+        });
+    }
+
+    /// Gives up on what has waited long enough. After a storage failure: on everything.
+    pub(crate) fn on_timer(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        let mut unknown = |requests| {
+            effects.push(Effect::Resolve { requests, outcome: Outcome::Unknown });
+        };
+        while let Some((requests, _)) = self.forwarded.pop_front_if(|(_, at)| at.0 <= now) {
+            unknown(requests);
+        }
+        while let Some((placed, _)) = self.doubtful.pop_front_if(|(_, at)| at.0 <= now) {
+            unknown(placed.requests);
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let forwarded = self.forwarded.front().map(|(_, at)| at.0);
+        let doubtful = self.doubtful.front().map(|(_, at)| at.0);
+        forwarded.into_iter().chain(doubtful).min()
+    }
+
+    /// What must hold after every event.
+    pub(crate) fn check(&self) {
+        assert!(self.placed.iter().is_sorted_by_key(|placed| placed.first), "placed in order");
+        assert!(self.forwarded.iter().is_sorted_by_key(|(_, at)| at.0), "forwarded in order");
+        assert!(self.doubtful.iter().is_sorted_by_key(|(_, at)| at.0), "doubtful in order");
+    }
+}
+
+impl Placed {
+    /// Ends the part that `commit` decides; what is left waits on.
+    fn settle(&self, commit: Index, log: &Log, effects: &mut Vec<Effect>) -> Option<Self> {
+        let last = Index(self.first.0 + self.requests.count - 1);
+        let decided = commit.min(last);
+        let count = if log.term_at(decided) == Some(self.term) {
+            // Equal index and term: everything before is equal too (Raft §5.3, Log Matching).
+            decided.0 - self.first.0 + 1
+        } else {
+            let kept = (self.first.0..=decided.0).map(Index);
+            kept.take_while(|&index| log.term_at(index) == Some(self.term)).count() as u64
+        };
+        let (committed, rest) = self.requests.split_at(count);
+        if count > 0 {
+            let outcome = Outcome::Committed { first: self.first };
+            effects.push(Effect::Resolve { requests: committed, outcome });
+        }
+        if rest.count == 0 {
+            return None;
+        }
+        let first = Index(self.first.0 + count);
+        if first <= commit {
+            // Another entry is committed here, and behind it nothing of the old term can be.
+            effects.push(Effect::Resolve { requests: rest, outcome: Outcome::Superseded });
+            return None;
+        }
+        Some(Self { requests: rest, first, term: self.term })
+    }
+}

@@ -1,0 +1,40 @@
+//! What a voter answers. The only place where a vote is given.
+
+use crate::node::Node;
+use crate::{LogPosition, Message, NodeId, Term};
+
+impl Node {
+    /// RequestVote in the current term (Raft §5.2, §5.4.1): one vote a term, first come first
+    /// served, and only for a log at least as good as ours. It goes out when it is durable.
+    pub(crate) fn on_vote(&mut self, candidate: NodeId, last: LogPosition) -> Verdict {
+        let free = self.vote.is_none_or(|vote| vote == candidate);
+        if !free || last < self.log.last() {
+            self.send(candidate, Message::VoteReply { granted: false });
+            return Verdict::Refused;
+        }
+        self.vote = Some(candidate);
+        self.promise(candidate, Message::VoteReply { granted: true });
+        Verdict::Granted
+    }
+
+    /// "Would you vote for me in the term after mine?" A yes is no promise and changes
+    /// nothing. A refusal carries our term, which the asker takes over if it is newer, so that
+    /// nodes in different terms never refuse each other for ever.
+    pub(crate) fn on_pre_vote(
+        &mut self,
+        candidate: NodeId,
+        asked: Term,
+        last: LogPosition,
+        hears_leader: bool,
+    ) {
+        let granted = !hears_leader && asked >= self.term && last >= self.log.last();
+        self.send(candidate, Message::PreVoteReply { asked, granted });
+    }
+}
+
+/// Whether a vote was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Granted,
+    Refused,
+}
