@@ -9,7 +9,7 @@
 
 use std::fmt::Debug;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 mod real;
@@ -101,9 +101,4 @@ pub(crate) fn list_or_empty(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<Strin
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         listed => listed,
     }
-}
-
-/// A path beside the error that its operation met.
-pub(crate) fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, (PathBuf, io::Error)> {
-    result.map_err(|error| (path.to_owned(), error))
 }

@@ -1,11 +1,25 @@
-//! The write-ahead log of Kontiki. Blocking std; it never touches tokio, a network or a clock.
-
+//! placeholder
+mod batch;
 mod disk;
 mod error;
+mod frame;
+mod map;
+mod meta;
+mod open;
 mod options;
+mod preamble;
+mod prepare;
+mod reader;
+mod replay;
+mod sector;
+mod segment;
+mod state;
+mod stream;
 mod wal;
 
 pub use disk::{Access, Disk, DiskFile, DiskLock, RealDisk};
 pub use error::{CreateError, Damage, DiskError, OpenError, OptionsError, WalError};
+pub use open::Recovered;
 pub use options::{Identity, Options, Owner, Preparation};
-pub use wal::{Recovered, Wal, WalReader};
+pub use reader::WalReader;
+pub use wal::Wal;

@@ -1,105 +1,175 @@
-//! The log. One thread owns it and writes.
+//! The writer: one thread owns it, and what it returns `Ok` for is durable.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use raft_core::{Entry, HardState, Index, LogReader, LogStore, Membership, Saved, TermRuns, Write};
+use raft_core::{LogStore, Membership, Write};
 
-use crate::{CreateError, Identity, OpenError, Options, Owner, WalError};
+use crate::batch::Batch;
+use crate::disk::{Disk, DiskLock, write_full};
+use crate::error::{DiskError, WalError};
+use crate::map::Map;
+use crate::meta::{Meta, SyncMark};
+use crate::prepare::Preparer;
+use crate::reader::{WalReader, lock};
+use crate::sector::{DATA_BYTES, SECTOR_BYTES};
+use crate::segment::{Header, Segment, publish};
+use crate::state::{Checkpoint, State};
+use crate::{Identity, Options};
 
-/// A write-ahead log in a directory of its own, locked for as long as this lives.
+/// How many times as large as its predecessor a segment is, until it has its full size.
+const GROWTH: u64 = 4;
+
+/// A write-ahead log in a directory of its own, which is locked for as long as this lives.
+///
+/// # Guarantees
+/// - What [`persist`](LogStore::persist) returned `Ok` for is there after any crash or power cut.
+/// - What it did not return `Ok` for is there as a whole or not at all: never a part of one call.
+/// - After the first error nothing is written any more: every later call fails with that error.
+///
+/// # Panics
+/// `persist` panics, before it writes anything, when a write cannot follow what is in the log: a
+/// gap, a falling term, a cut before the log's start, a vote that changes within its term.
 #[derive(Debug)]
 pub struct Wal {
-    identity: Identity,
-}
-
-/// What a log held when it was opened: all of [`Saved`] except what was applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovered {
-    /// Whose log it is.
-    pub identity: Identity,
-    /// The newest hard state.
-    pub hard_state: HardState,
-    /// The terms of the log.
-    pub log: TermRuns,
-    /// The voters that the log was made with.
-    pub membership: Membership,
-    /// What had to be mended, for people to read.
-    pub repairs: Vec<String>,
-}
-
-impl Recovered {
-    /// With what the state machine says it holds, the state to restore a core from.
-    pub fn into_saved(self, applied: Index) -> Saved {
-        let Self { hard_state, log, membership, .. } = self;
-        Saved { hard_state, log, membership, applied }
-    }
+    // The order of the fields is the order in which they are dropped: the thread of the preparer
+    // ends before the lock is given up.
+    pub(crate) preparer: Preparer,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) dir: PathBuf,
+    pub(crate) segment_bytes: u64,
+    pub(crate) meta: Meta,
+    pub(crate) state: State,
+    pub(crate) map: Arc<Mutex<Map>>,
+    pub(crate) segment: Arc<Segment>,
+    /// The sector that the next batch starts at.
+    pub(crate) end: u64,
+    pub(crate) batch: Batch,
+    pub(crate) poison: Option<WalError>,
+    pub(crate) _lock: Box<dyn DiskLock>,
 }
 
 impl Wal {
-    /// Whether the directory holds a log, or the remains of one: then [`open`](Self::open) it,
-    /// else [`create`](Self::create) one. A creation that a crash cut short counts as none.
-    pub fn exists(_dir: &Path, _options: &Options) -> Result<bool, OpenError> {
-        Ok(false)
-    }
-
-    /// Makes a new log, empty and durable, in a directory that holds none.
-    ///
-    /// # Errors
-    /// See [`CreateError`].
-    pub fn create(
-        dir: &Path,
-        _identity: Identity,
-        _membership: &Membership,
-        _options: &Options,
-    ) -> Result<(Self, Recovered), CreateError> {
-        Err(CreateError::Locked { dir: dir.to_owned() })
-    }
-
-    /// Opens the log of `owner` and verifies every byte of it.
-    ///
-    /// # Errors
-    /// See [`OpenError`].
-    pub fn open(
-        dir: &Path,
-        _owner: Owner,
-        _options: &Options,
-    ) -> Result<(Self, Recovered), OpenError> {
-        Err(OpenError::Locked { dir: dir.to_owned() })
-    }
-
     /// Whose log it is.
     pub fn identity(&self) -> Identity {
-        self.identity
+        self.meta.identity
+    }
+
+    /// The voters that the log was made with.
+    pub fn membership(&self) -> &Membership {
+        &self.meta.membership
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Notes that all of it is synced, and closes it. Dropping a log closes it too and loses
     /// nothing; after `close`, even the loss of whole sectors at its end would be noticed.
     ///
     /// # Errors
-    /// The disk failed.
-    pub fn close(self) -> Result<(), WalError> {
+    /// The disk failed, now or before. What was acknowledged is safe all the same.
+    pub fn close(mut self) -> Result<(), WalError> {
+        match self.poison.take() {
+            Some(error) => Err(error),
+            None => Ok(self.mark_synced()?),
+        }
+    }
+
+    /// Writes down that everything up to here is durable, as it is.
+    pub(crate) fn mark_synced(&mut self) -> Result<(), DiskError> {
+        let synced = SyncMark { batch: self.state.batch, segment: self.segment.number };
+        self.write_mark(synced)
+    }
+
+    fn write_mark(&mut self, synced: SyncMark) -> Result<(), DiskError> {
+        self.meta.synced = synced;
+        self.meta.generation += 1;
+        self.meta.write(&*self.disk, &self.dir)
+    }
+
+    /// Writes the batch that is encoded, and syncs it.
+    fn append(&mut self, before: Checkpoint) -> Result<(), WalError> {
+        if self.end + self.batch.sectors() > self.segment.sectors {
+            self.rotate(before)?;
+        }
+        let (segment, offset) = (&*self.segment, self.end * SECTOR_BYTES as u64);
+        let bytes = self.batch.sealed(segment.salt, self.end, self.state.batch);
+        write_full(&*segment.file, bytes, offset)
+            .map_err(|error| segment.error("write", offset, error))?;
+        segment.file.sync_data().map_err(|error| segment.error("sync", offset, error))?;
+
+        let mut map = lock(&self.map);
+        for step in self.batch.steps() {
+            map.apply(step, segment.number, self.end * DATA_BYTES as u64);
+        }
+        self.end += self.batch.sectors();
         Ok(())
     }
-}
 
-/// Reads beside the writer.
-#[derive(Clone, Debug)]
-pub struct WalReader;
+    /// Starts a new segment, which goes on after `before`.
+    fn rotate(&mut self, before: Checkpoint) -> Result<(), DiskError> {
+        let bytes_min = (1 + self.batch.sectors()) * SECTOR_BYTES as u64;
+        let space = self.preparer.take(bytes_min, self.next_bytes())?;
+        let number = self.segment.number + 1;
+        let identity = self.meta.identity;
+        let header = Header { identity, number, bytes: space.bytes, before };
+        let segment = Arc::new(publish(&*self.disk, &self.dir, space, &header)?);
+        tracing::info!(
+            segment = %segment.path.display(),
+            bytes = segment.bytes(),
+            after = ?before.last,
+            "the log goes on in a new segment"
+        );
+        lock(&self.map).add_segment(Arc::clone(&segment));
+        (self.segment, self.end) = (segment, 1);
+        self.write_mark(SyncMark { batch: before.batch, segment: number })?;
+        self.prepare_next();
+        Ok(())
+    }
+
+    pub(crate) fn prepare_next(&self) {
+        self.preparer.request(self.next_bytes());
+    }
+
+    fn next_bytes(&self) -> u64 {
+        // After a batch that was larger than a segment, the usual size will do.
+        (self.segment.bytes() * GROWTH).min(self.segment_bytes)
+    }
+}
 
 impl LogStore for Wal {
     type Error = WalError;
     type Reader = WalReader;
-    fn persist(&mut self, _writes: &[Write]) -> Result<(), WalError> {
-        Ok(())
+
+    /// Writes all of `writes` as one batch: one write and one sync, and after a crash all of it
+    /// is there or nothing.
+    fn persist(&mut self, writes: &[Write]) -> Result<(), WalError> {
+        if let Some(error) = &self.poison {
+            return Err(error.clone());
+        }
+        let before = self.state.checkpoint();
+        self.batch.encode(writes, &mut self.state);
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        self.append(before).inspect_err(|error| {
+            // Nobody knows what the disk holds now. A second sync could say "all is well" about
+            // pages that the kernel has given up.
+            tracing::error!(%error, "the log takes no more writes");
+            self.poison = Some(error.clone());
+        })
     }
+
     fn reader(&self) -> WalReader {
-        WalReader
+        WalReader::new(Arc::clone(&self.map))
     }
 }
 
-impl LogReader for WalReader {
-    type Error = WalError;
-    fn read(&self, _: Index, _: Index, _: usize, _: &mut Vec<Entry>) -> Result<(), WalError> {
-        Ok(())
+impl Options {
+    /// The size that a new log begins with.
+    pub(crate) fn first_bytes(&self) -> u64 {
+        self.segment_bytes.min(Self::FIRST_SEGMENT_BYTES)
     }
 }

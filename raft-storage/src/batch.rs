@@ -1,0 +1,153 @@
+//! Encodes what is handed together as one batch: whole sectors, ready for one write.
+
+use raft_core::{Entry, HardState, LogPosition, NodeId, Payload, Write};
+
+use crate::frame::{Commit, Frame, Kind, link};
+use crate::sector::{DATA_BYTES, HEAD_BYTES, SECTOR_BYTES, Salt, seal, stamp_of};
+use crate::state::{State, Step};
+
+/// What the buffer keeps of its size after a large batch.
+const KEPT_BYTES: usize = 4 << 20;
+
+/// A buffer that is used again for every batch, so that the steady state allocates nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    sectors: Vec<u8>,
+    steps: Vec<Step>,
+    frames: u32,
+    chain: u32,
+}
+
+impl Batch {
+    /// Encodes `writes` behind `state`, which takes every step of them. Without anything to
+    /// write, the batch stays empty and the state as it is.
+    ///
+    /// # Panics
+    /// When a write cannot follow what is in the log: that is a fault of the caller, and must
+    /// not reach the disk.
+    pub(crate) fn encode(&mut self, writes: &[Write], state: &mut State) {
+        self.clear(state.chain);
+        // Of several hard states that become durable together only the last one matters.
+        let newest = writes.iter().rposition(|write| write.hard_state.is_some());
+        for (number, write) in writes.iter().enumerate() {
+            if let Some(last) = write.truncate.filter(|&last| last < state.log.last_index()) {
+                let term = state.log.term_at(last).expect("a cut stays inside the log");
+                self.truncate(LogPosition { term, index: last }, state);
+            }
+            for entry in &*write.entries {
+                self.entry(entry, state);
+            }
+            if let Some(hard_state) = write.hard_state {
+                take(state, &Step::HardState(hard_state));
+                if newest == Some(number) {
+                    self.hard_state(hard_state);
+                }
+            }
+        }
+        if self.frames > 0 {
+            self.commit(state);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames == 0
+    }
+
+    /// How many sectors it takes.
+    pub(crate) fn sectors(&self) -> u64 {
+        (self.sectors.len() / SECTOR_BYTES) as u64
+    }
+
+    /// The steps that it makes; the places count from the batch's own start.
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Its bytes, for exactly this place.
+    pub(crate) fn sealed(&mut self, salt: Salt, first_sector: u64, batch: u64) -> &[u8] {
+        let stamp = stamp_of(batch);
+        for (sector, bytes) in (first_sector..).zip(self.sectors.chunks_exact_mut(SECTOR_BYTES)) {
+            seal(bytes, salt, sector, stamp);
+        }
+        &self.sectors
+    }
+
+    fn clear(&mut self, chain: u32) {
+        if self.sectors.capacity() > KEPT_BYTES {
+            self.sectors = Vec::new();
+        }
+        self.sectors.clear();
+        self.steps.clear();
+        (self.frames, self.chain) = (0, chain);
+    }
+
+    fn truncate(&mut self, last: LogPosition, state: &mut State) {
+        let step = Step::Truncate(last);
+        take(state, &step);
+        self.steps.push(step);
+        self.frame(Kind::Truncate, last, &[]);
+    }
+
+    fn entry(&mut self, entry: &Entry, state: &mut State) {
+        let step = Step::Entry { position: entry.position(), place: self.place() };
+        take(state, &step);
+        self.steps.push(step);
+        match &entry.payload {
+            Payload::Empty => self.frame(Kind::EmptyEntry, entry.position(), &[]),
+            Payload::Command(bytes) => self.frame(Kind::CommandEntry, entry.position(), bytes),
+        }
+    }
+
+    fn hard_state(&mut self, hard_state: HardState) {
+        self.steps.push(Step::HardState(hard_state));
+        let vote = hard_state.vote.map_or(0, NodeId::get).to_le_bytes();
+        let position = LogPosition { term: hard_state.term, index: hard_state.commit };
+        self.frame(Kind::HardState, position, &vote);
+    }
+
+    /// Closes the batch: all of it counts, or nothing.
+    fn commit(&mut self, state: &mut State) {
+        // The batch before this one was synced before this one is written.
+        let commit = Commit::linked(state.batch + 1, state.batch, self.frames, self.chain);
+        self.frame(Kind::Commit, state.log.last(), &commit.encode());
+        let padding = self.sectors.len().next_multiple_of(SECTOR_BYTES);
+        self.sectors.resize(padding, 0);
+        (state.batch, state.chain) = (commit.batch, commit.chain);
+    }
+
+    fn frame(&mut self, kind: Kind, position: LogPosition, payload: &[u8]) {
+        let (header, check) = Frame::new(kind, position, payload).encode();
+        self.chain = link(self.chain, &check.to_le_bytes());
+        self.frames += 1;
+        self.put(&header);
+        self.put(payload);
+    }
+
+    /// Where the next byte goes, in the stream that the sectors carry.
+    fn place(&self) -> u64 {
+        let (sector, offset) =
+            (self.sectors.len() / SECTOR_BYTES, self.sectors.len() % SECTOR_BYTES);
+        (sector * DATA_BYTES + offset.saturating_sub(HEAD_BYTES)) as u64
+    }
+
+    fn put(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let used = self.sectors.len() % SECTOR_BYTES;
+            let room = if used == 0 {
+                self.sectors.extend_from_slice(&[0; HEAD_BYTES]);
+                DATA_BYTES
+            } else {
+                SECTOR_BYTES - used
+            };
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.sectors.extend_from_slice(now);
+            bytes = later;
+        }
+    }
+}
+
+fn take(state: &mut State, step: &Step) {
+    if let Err(reason) = state.apply(step) {
+        panic!("a write must follow what is in the log: {reason}");
+    }
+}
