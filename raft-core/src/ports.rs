@@ -19,6 +19,14 @@ pub trait LogStore: Send + 'static {
 
     /// A reader of what has been persisted.
     fn reader(&self) -> Self::Reader;
+
+    /// Ends it in good order, where that is more than dropping it.
+    fn close(self) -> Result<(), Self::Error>
+    where
+        Self: Sized,
+    {
+        Ok(())
+    }
 }
 
 /// Reads entries that were persisted.

@@ -1,0 +1,46 @@
+//! What a user of the engine writes: the state machine.
+
+use std::fmt::Display;
+
+use raft_core::{Entry, Index};
+
+/// A deterministic state machine. Every replica applies the same commands in the same order
+/// and must come to the same state: no clock, no randomness, nothing that only one node knows.
+///
+/// The engine calls it from one thread of its own. Readers share the state with it in a way of
+/// the user's choice; [`Node::read`](crate::Node::read) tells them when they may look.
+pub trait StateMachine: Send + 'static {
+    /// What a command answers to the one who proposed it.
+    type Response: Send + 'static;
+    /// What can go wrong in storing the state. It stops the node.
+    type Error: Display;
+
+    /// The index of the last entry whose effects are in the state; zero for a new one. Asked
+    /// once, at the start: the engine applies what comes after.
+    fn applied(&self) -> Index;
+
+    /// Applies consecutive committed entries, and adds to `responses` one for each
+    /// [`Command`](raft_core::Payload::Command) among them, in order. Entries without a command
+    /// change nothing but the applied index.
+    ///
+    /// A state that survives a restart keeps the index of the last entry in the same
+    /// transaction as the effects. It need not be synced: the log brings back what was lost.
+    ///
+    /// # Errors
+    /// The state cannot be stored. The node stops, and nobody is told that the entries were
+    /// applied.
+    fn apply(
+        &mut self,
+        entries: &[Entry],
+        responses: &mut Vec<Self::Response>,
+    ) -> Result<(), Self::Error>;
+}
+
+/// A command that was applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applied<R> {
+    /// Where it stands in the log.
+    pub index: Index,
+    /// What the state machine answered.
+    pub response: R,
+}
