@@ -173,16 +173,16 @@ impl From<Entry> for Entries {
 impl FromIterator<Entry> for Entries {
     fn from_iter<I: IntoIterator<Item = Entry>>(entries: I) -> Self {
         let mut entries = entries.into_iter();
-        let (Some(first), rest) = (entries.next(), entries.size_hint()) else {
-            return Self::EMPTY;
-        };
-        if rest == (0, Some(0)) {
-            return first.into();
+        if entries.size_hint().1.is_some_and(|most| most <= 1) {
+            return entries.next().map(Self::from).unwrap_or_default();
         }
-        let mut all = Vec::with_capacity(rest.0 + 1);
-        all.push(first);
-        all.extend(entries);
-        all.into()
+        // Where the length is known, they are written where they stay.
+        let all: Arc<[Entry]> = entries.collect();
+        match &*all {
+            [] => Self::EMPTY,
+            [one] => one.clone().into(),
+            [_, _, ..] => Self(Inner::Many { start: 0, end: all.len(), all }),
+        }
     }
 }
 

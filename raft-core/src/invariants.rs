@@ -18,7 +18,6 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    #[inline]
     pub(crate) fn of(raft: &Raft) -> Self {
         let commit = raft.commit_index();
         Self {
@@ -35,12 +34,9 @@ impl Summary {
     }
 
     /// Checks the state itself, and that it may follow the one remembered.
-    #[inline]
     pub(crate) fn check(&self, after: &Raft) {
-        if cfg!(debug_assertions) {
-            self.check_state(after);
-            self.check_step(after);
-        }
+        self.check_state(after);
+        self.check_step(after);
     }
 
     fn check_state(&self, raft: &Raft) {

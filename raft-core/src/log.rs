@@ -126,7 +126,7 @@ impl Log {
         } else {
             entries.iter().take_while(|entry| self.agrees_at(entry.position())).count()
         };
-        let entries = entries.slice(known..entries.len());
+        let entries = if known == 0 { entries } else { entries.slice(known..entries.len()) };
         let Some(first) = entries.first().map(|entry| entry.index) else {
             return Some(Change::default());
         };

@@ -212,11 +212,13 @@ impl Node {
             return;
         }
         self.write();
-        let newest = self.newest;
-        self.outbox.extend(self.promises.drain(..).map(|promise| (newest, promise)));
-        // Where nothing is being written, a promise need not wait. A candidacy always writes.
-        let own_vote = self.release();
-        assert!(!own_vote, "a vote is given before it counts");
+        if !self.promises.is_empty() {
+            let newest = self.newest;
+            self.outbox.extend(self.promises.drain(..).map(|promise| (newest, promise)));
+            // Where nothing is being written, a promise need not wait. A candidacy writes.
+            let own_vote = self.release();
+            assert!(!own_vote, "a vote is given before it counts");
+        }
         let target = self.commit.min(self.log.durable());
         if target > self.applying {
             self.proposals.on_commit(target, &self.log, &mut self.effects);

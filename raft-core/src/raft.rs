@@ -118,14 +118,16 @@ impl Raft {
     /// is ignored, a refusal is an effect. `now` never goes back; an older one counts as the
     /// newest seen.
     pub fn handle(&mut self, now: Instant, event: Event, effects: &mut Vec<Effect>) {
-        let before = Summary::of(self);
+        let before = cfg!(debug_assertions).then(|| Summary::of(self));
         mem::swap(&mut self.node.effects, effects);
         self.node.now.0 = self.node.now.0.max(now);
         self.dispatch(event);
         self.node.settle();
         self.announce();
         mem::swap(&mut self.node.effects, effects);
-        before.check(self);
+        if let Some(before) = before {
+            before.check(self);
+        }
     }
 
     /// When [`Event::Timer`] is due, or `None` when never. An idle node needs no ticking.
