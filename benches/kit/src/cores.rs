@@ -1,6 +1,6 @@
 //! Our pump. The queue and the vector of effects are used again and again, as a driver does.
 
-use std::collections::VecDeque;
+use std::mem;
 
 use raft_core::{
     Config, Effect, Entries, Event, Index, Instant, Membership, NodeId, Payload, Raft, RequestId,
@@ -17,7 +17,9 @@ pub struct Cores {
     nodes: Vec<Raft>,
     now: Instant,
     requests: RequestId,
-    queue: VecDeque<(usize, Event)>,
+    /// What happens now, and what comes of it.
+    events: Vec<(usize, Event)>,
+    next: Vec<(usize, Event)>,
     effects: Vec<Effect>,
 }
 
@@ -39,35 +41,46 @@ impl Cores {
             nodes: nodes.into(),
             now: Instant(0),
             requests: RequestId(1),
-            queue: VecDeque::new(),
+            events: Vec::new(),
+            next: Vec::new(),
             effects: Vec::new(),
         };
         cores.now = cores.nodes[0].deadline().expect("a follower waits for an election");
-        cores.queue.push_back((0, Event::Timer));
+        cores.next.push((0, Event::Timer));
         cores.run();
         assert_eq!(cores.nodes[0].role(), RoleKind::Leader, "nobody stands in its way");
         cores
     }
 
     fn run(&mut self) {
-        while let Some((at, event)) = self.queue.pop_front() {
-            self.nodes[at].handle(self.now, event, &mut self.effects);
-            for effect in self.effects.drain(..) {
-                match effect {
-                    Effect::Persist(write) => {
-                        self.queue.push_back((at, Event::Persisted(write.ticket)));
-                    }
-                    Effect::Send(envelope) => {
-                        let to = envelope.to.get() as usize - 1;
-                        self.queue.push_back((to, Event::Receive(envelope)));
-                    }
-                    Effect::Apply { first, last } => {
-                        apply(&self.nodes[at], first, last, &mut self.payloads);
-                        self.queue.push_back((at, Event::Applied(last)));
-                    }
-                    Effect::Resolve { .. } | Effect::RoleChanged(_) => {}
-                    other => panic!("a steady state has no {other:?}"),
+        while !self.next.is_empty() {
+            mem::swap(&mut self.events, &mut self.next);
+            for at in 0..self.events.len() {
+                let (at, event) = &mut self.events[at];
+                let (at, event) = (*at, mem::replace(event, Event::Timer));
+                self.nodes[at].handle(self.now, event, &mut self.effects);
+                self.perform(at);
+            }
+            self.events.clear();
+        }
+    }
+
+    fn perform(&mut self, at: usize) {
+        for effect in self.effects.drain(..) {
+            match effect {
+                Effect::Persist(write) => {
+                    self.next.push((at, Event::Persisted(write.ticket)));
                 }
+                Effect::Send(envelope) => {
+                    let to = envelope.to.get() as usize - 1;
+                    self.next.push((to, Event::Receive(envelope)));
+                }
+                Effect::Apply { first, last } => {
+                    apply(&self.nodes[at], first, last, &mut self.payloads);
+                    self.next.push((at, Event::Applied(last)));
+                }
+                Effect::Resolve { .. } | Effect::RoleChanged(_) => {}
+                other => panic!("a steady state has no {other:?}"),
             }
         }
     }
@@ -91,7 +104,7 @@ impl Pump for Cores {
         self.requests = requests.end();
         let payloads = &self.payloads;
         let entries = Entries::proposal((0..self.shape.entries).map(|_| payloads.next()));
-        self.queue.push_back((0, Event::Propose { requests, entries }));
+        self.next.push((0, Event::Propose { requests, entries }));
         self.run();
         let last = self.nodes[0].last().index;
         let applied = |node: &Raft| node.applied_index() == last;
