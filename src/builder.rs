@@ -262,12 +262,8 @@ impl Group {
 
 /// Serves the peers until the node stops.
 fn serve<R: Send + 'static>(transport: &GrpcTransport, listener: TcpListener, node: &Node<R>) {
-    let stopped = node.stopped_watch();
-    let server = transport.serve(listener, async move {
-        let mut stopped = stopped;
-        // A node that is gone has stopped.
-        let _ = stopped.wait_for(Option::is_some).await;
-    });
+    let stopped = node.stopped();
+    let server = transport.serve(listener, async move { drop(stopped.await) });
     tokio::spawn(async move {
         if let Err(error) = server.await {
             tracing::error!(%error, "no longer listening for peers");

@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use crate::codec::{Codec, CodecError};
 use crate::error::{ProposeError, ReadError, Refused, StopReason};
 use crate::machine::Applied;
-use crate::status::{FencingToken, Leadership, Status};
+use crate::status::{FencingToken, Leadership, LeadershipWatch, Status};
 
 /// How fresh a read must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,23 +115,20 @@ impl<R: Send + 'static> Node<R> {
         answered.await.unwrap_or(Err(ReadError::Stopped))
     }
 
-    /// Who leads, as this node sees it; the receiver is woken at every change. A change is
-    /// shown even when no successor is known.
-    pub fn leadership(&self) -> watch::Receiver<Leadership> {
-        self.shared.leadership.clone()
+    /// Who leads, as this node sees it. A change is shown even when no successor is known.
+    pub fn leadership(&self) -> LeadershipWatch {
+        LeadershipWatch(self.shared.leadership.clone())
     }
 
     /// The token of this node's leadership, or `None` when it does not lead.
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        let leadership = *self.shared.leadership.borrow();
+        let leadership = self.leadership().current();
         leadership.is_leader().then_some(FencingToken(leadership.term.0))
     }
 
     /// Waits until a leader is known, and returns it; `None` when the node stops first.
     pub async fn leader(&self) -> Option<NodeId> {
-        let mut leadership = self.leadership();
-        let known = leadership.wait_for(|leadership| leadership.leader.is_some()).await;
-        known.ok().and_then(|leadership| leadership.leader)
+        self.leadership().wait_for(|now| now.leader.is_some()).await?.leader
     }
 
     /// The node's state after the last thing it did. Never waits for the node.
@@ -148,16 +145,14 @@ impl<R: Send + 'static> Node<R> {
         self.stopped().await
     }
 
-    /// Shows why the node has stopped, once it has; does not keep it running.
-    pub fn stopped_watch(&self) -> watch::Receiver<Option<StopReason>> {
-        self.shared.stopped.clone()
-    }
-
-    /// Waits until the node has stopped, and says why.
-    pub async fn stopped(&self) -> StopReason {
+    /// Waits until the node has stopped, and says why. Waiting does not keep it running.
+    pub fn stopped(&self) -> impl Future<Output = StopReason> + Send + use<R> {
         let mut stopped = self.shared.stopped.clone();
-        let reason = stopped.wait_for(Option::is_some).await;
-        reason.ok().and_then(|reason| reason.clone()).unwrap_or(StopReason::Shutdown)
+        async move {
+            let reason = stopped.wait_for(Option::is_some).await;
+            // A node that went away without a word was torn down with its runtime.
+            reason.ok().and_then(|reason| reason.clone()).unwrap_or(StopReason::Shutdown)
+        }
     }
 }
 

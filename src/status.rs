@@ -1,6 +1,7 @@
 //! What a node tells of itself.
 
 use raft_core::{Index, NodeId, Raft, RoleKind, Term};
+use tokio::sync::watch;
 
 /// Who leads, as this node sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,33 @@ impl Leadership {
 
     pub(crate) fn of(raft: &Raft) -> Self {
         Self { term: raft.term(), role: raft.role(), leader: raft.leader() }
+    }
+}
+
+/// Shows who leads, as one node sees it. Looking never holds the node up, and watching does
+/// not keep it running.
+#[derive(Clone, Debug)]
+pub struct LeadershipWatch(pub(crate) watch::Receiver<Leadership>);
+
+impl LeadershipWatch {
+    /// Who leads now.
+    pub fn current(&self) -> Leadership {
+        *self.0.borrow()
+    }
+
+    /// Waits for the next change; `None` when the node has stopped. Changes in quick
+    /// succession may show as one.
+    pub async fn changed(&mut self) -> Option<Leadership> {
+        self.0.changed().await.ok()?;
+        Some(*self.0.borrow_and_update())
+    }
+
+    /// Waits until `holds`, at once where it does already; `None` when the node stops first.
+    pub async fn wait_for(
+        &mut self,
+        mut holds: impl FnMut(Leadership) -> bool,
+    ) -> Option<Leadership> {
+        self.0.wait_for(|leadership| holds(*leadership)).await.ok().map(|found| *found)
     }
 }
 
