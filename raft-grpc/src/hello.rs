@@ -129,3 +129,72 @@ impl Hello {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(node: u64) -> NodeId {
+        NodeId::new(node).expect("not zero")
+    }
+
+    fn hello() -> Hello {
+        let (cluster, incarnation) = (ClusterId(7), Incarnation(9));
+        Hello { from: Identity { cluster, node: id(1), incarnation }, to: id(2), lane: Lane::Bulk }
+    }
+
+    fn read(wire: &proto::Hello) -> Result<Hello, Mismatch> {
+        let mut metadata = MetadataMap::new();
+        metadata.insert_bin(KEY, MetadataValue::from_bytes(&wire.encode_to_vec()));
+        Hello::read(&metadata, id(2))
+    }
+
+    #[test]
+    fn a_greeting_is_read_as_it_was_written() {
+        for lane in [Lane::Control, Lane::Bulk] {
+            let (mut metadata, sent) = (MetadataMap::new(), Hello { lane, ..hello() });
+            sent.write(&mut metadata);
+            assert_eq!(Hello::read(&metadata, id(2)), Ok(sent));
+        }
+    }
+
+    #[test]
+    fn greetings_that_make_no_sense_are_refused() {
+        let good = proto::Hello {
+            version: VERSION,
+            cluster: 7,
+            from: 1,
+            to: 2,
+            incarnation: 9,
+            lane: proto::Lane::Bulk.into(),
+        };
+        assert_eq!(read(&good), Ok(hello()));
+        let newer = read(&proto::Hello { version: 2, ..good }).expect_err("refused").to_string();
+        assert!(newer.contains("speaks version 2") && newer.contains("node 2"), "{newer}");
+        for bad in [
+            proto::Hello { from: 0, ..good },
+            proto::Hello { to: 0, ..good },
+            proto::Hello { lane: 0, ..good },
+            proto::Hello { lane: 7, ..good },
+        ] {
+            assert!(matches!(read(&bad), Err(Mismatch::NoGreeting(_))), "{bad:?}");
+        }
+
+        let mut metadata = MetadataMap::new();
+        assert!(matches!(Hello::read(&metadata, id(2)), Err(Mismatch::NoGreeting(_))));
+        metadata.insert_bin(KEY, MetadataValue::from_bytes(b"\xff\xff"));
+        assert!(matches!(Hello::read(&metadata, id(2)), Err(Mismatch::NoGreeting(_))));
+    }
+
+    #[test]
+    fn the_receiver_and_the_cluster_have_to_be_right() {
+        let ours = Identity { node: id(2), ..hello().from };
+        assert_eq!(hello().check(&ours), Ok(()));
+        let elsewhere = Identity { node: id(3), ..ours };
+        assert!(matches!(hello().check(&elsewhere), Err(Mismatch::Destination { .. })));
+        let other = Identity { cluster: ClusterId(8), ..ours };
+        assert!(matches!(hello().check(&other), Err(Mismatch::Cluster { .. })));
+        assert_eq!(hello().check_sender(id(1), id(2)), Ok(()));
+        assert!(matches!(hello().check_sender(id(3), id(2)), Err(Mismatch::Sender { .. })));
+    }
+}

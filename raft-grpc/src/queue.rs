@@ -93,12 +93,14 @@ impl Queue {
         wake(state);
     }
 
-    /// The connection is gone, and what waited for it is of no use. Its stream ends.
+    /// The connection is gone, or never came to be. Its stream ends. What waited for an open
+    /// one is of no use: it may be part of a sequence whose beginning is lost.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.session += 1;
-        state.open = false;
-        state.drop_waiting();
+        if std::mem::take(&mut state.open) {
+            state.drop_waiting();
+        }
         wake(state);
     }
 

@@ -152,3 +152,91 @@ impl Stream for Reading {
         self.0.as_mut().poll(context).map(|ended| ended.err().map(Err))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use raft_core::NodeId;
+    use tokio::net::TcpListener;
+    use tonic::client::Grpc;
+    use tonic::codegen::http::uri::PathAndQuery;
+    use tonic::transport::Endpoint;
+    use tonic::{Code, IntoStreamingRequest as _};
+
+    use super::*;
+    use crate::codec::StreamCodec;
+    use crate::{ClusterId, Config, GrpcTransport, Identity, Incarnation};
+
+    fn identity(node: u64) -> Identity {
+        let node = NodeId::new(node).expect("not zero");
+        Identity { cluster: ClusterId(7), node, incarnation: Incarnation(9) }
+    }
+
+    /// Says `messages` to a node 2, as node 1 on the bulk lane, and returns how that ends.
+    async fn say<T: prost::Message + 'static>(messages: Vec<T>) -> Status {
+        let (control, _control) = mpsc::channel(8);
+        let (bulk, _bulk) = mpsc::channel(8);
+        let peers = BTreeMap::from([(identity(1).node, "127.0.0.1:1".to_owned())]);
+        let config = Config { message_bytes_max: 600 << 10, ..Config::default() };
+        let transport =
+            GrpcTransport::start(identity(2), config, &peers, Inbound { control, bulk })
+                .expect("valid");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        tokio::spawn(transport.serve(listener, std::future::pending()));
+
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
+        let mut client = Grpc::new(endpoint.connect().await.expect("it listens"));
+        client.ready().await.expect("connected");
+        let mut request = tokio_stream::iter(messages).into_streaming_request();
+        let hello = Hello { from: identity(1), to: identity(2).node, lane: Lane::Bulk };
+        hello.write(request.metadata_mut());
+        let path = PathAndQuery::from_static("/kontiki.raft.v1.Peer/Talk");
+        let codec = StreamCodec::<T, proto::Nothing>::default();
+        let response = client.streaming(request, path, codec).await.expect("greeted");
+        let mut replies: Streaming<proto::Nothing> = response.into_inner();
+        match replies.message().await {
+            Err(status) => status,
+            Ok(reply) => Status::ok(format!("{reply:?}")),
+        }
+    }
+
+    fn batch(envelope: proto::Envelope) -> proto::Batch {
+        proto::Batch { envelopes: vec![envelope] }
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_understood_ends_the_stream_as_an_invalid_argument() {
+        use crate::proto::envelope::Message::{Heartbeat, Vote};
+
+        let other_schema = say(vec![proto::Run { term: 3, count: 1, kind: 0 }]).await;
+        assert_eq!(other_schema.code(), Code::InvalidArgument, "{other_schema:?}");
+
+        let empty = say(vec![batch(proto::Envelope::default())]).await;
+        assert_eq!(empty.code(), Code::InvalidArgument);
+        assert_eq!(empty.message(), "envelope.message is missing, or of a newer protocol version");
+
+        let message = Some(Vote(proto::Vote::default()));
+        let group = say(vec![batch(proto::Envelope { group: 3, term: 1, message })]).await;
+        assert_eq!(group.code(), Code::InvalidArgument);
+
+        let message = Some(Heartbeat(proto::Heartbeat::default()));
+        let lane = say(vec![batch(proto::Envelope { group: 0, term: 1, message })]).await;
+        assert_eq!(lane.message(), "a message of another lane");
+    }
+
+    #[tokio::test]
+    async fn a_message_over_the_limit_ends_the_stream() {
+        let append =
+            proto::Append { payloads: vec![vec![0; 1 << 20].into()], ..Default::default() };
+        let message = Some(proto::envelope::Message::Append(append));
+        let status = say(vec![batch(proto::Envelope { group: 0, term: 1, message })]).await;
+        assert_eq!(status.code(), Code::OutOfRange, "{status:?}");
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_says_nothing_ends_well() {
+        assert_eq!(say(Vec::<proto::Batch>::new()).await.code(), Code::Ok);
+    }
+}

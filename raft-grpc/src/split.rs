@@ -78,3 +78,73 @@ fn fitting(entries: &Entries, bytes_max: usize) -> usize {
         })
         .count()
 }
+
+#[cfg(test)]
+mod tests {
+    use raft_core::{Append, Entry, Index, LogPosition, NodeId, Payload, Requests, Term};
+
+    use super::*;
+
+    fn entries(first: u64, sizes: &[usize]) -> Entries {
+        let entry = |(index, &size): (u64, &usize)| Entry {
+            index: Index(index),
+            term: Term(2),
+            payload: Payload::Command(vec![0; size].into()),
+        };
+        (first..).zip(sizes).map(entry).collect()
+    }
+
+    fn envelope(message: Message) -> Envelope {
+        let node = NodeId::new(1).expect("not zero");
+        Envelope { from: node, to: node, term: Term(2), message }
+    }
+
+    fn parts(message: Message, bytes_max: usize) -> Vec<Message> {
+        let mut rest = envelope(message);
+        let mut parts = Vec::new();
+        while let Some(part) = front(&mut rest, bytes_max) {
+            parts.push(part.message);
+        }
+        parts.push(rest.message);
+        parts
+    }
+
+    #[test]
+    fn the_parts_of_an_append_follow_one_another() {
+        let previous = LogPosition { term: Term(1), index: Index(4) };
+        let whole = entries(5, &[100, 100, 1000, 100]);
+        let commit = Index(4);
+        let append = Append { previous, entries: whole.clone(), commit };
+        let bytes_max = OVERHEAD_BYTES + 2 * (Entry::OVERHEAD_BYTES + 100);
+
+        let part = |previous, range| Append { previous, entries: whole.slice(range), commit };
+        let at = |index| LogPosition { term: Term(2), index: Index(index) };
+        let expected = [part(previous, 0..2), part(at(6), 2..3), part(at(7), 3..4)];
+        assert_eq!(parts(Message::Append(append), bytes_max), expected.map(Message::Append));
+    }
+
+    #[test]
+    fn the_parts_of_a_proposal_share_out_the_requests() {
+        let (whole, first) = (entries(0, &[100; 3]), RequestId(7));
+        let requests = Requests { first, count: 3 };
+        let proposal = Message::Propose { session: 5, requests, entries: whole.clone() };
+        let part = |number: u64| Message::Propose {
+            session: 5,
+            requests: Requests::one(RequestId(7 + number)),
+            entries: whole.slice(number as usize..number as usize + 1),
+        };
+        assert_eq!(parts(proposal, 1), [part(0), part(1), part(2)]);
+    }
+
+    #[test]
+    fn what_has_one_entry_or_none_stays_whole() {
+        let vote = Message::Vote { last: LogPosition::ZERO };
+        let mut vote = envelope(vote);
+        assert_eq!(front(&mut vote, 1), None);
+        let (previous, commit) = (LogPosition::ZERO, Index::ZERO);
+        for sizes in [&[][..], &[1000]] {
+            let append = Append { previous, entries: entries(1, sizes), commit };
+            assert_eq!(front(&mut envelope(Message::Append(append)), 1), None);
+        }
+    }
+}

@@ -1,10 +1,10 @@
 //! Certificates on both sides: only who has one of the cluster's authority gets through.
 
 use raft_core::NodeId;
+use rustls_pki_types::ServerName;
 use tonic::Request;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
 use webpki::EndEntityCert;
-use webpki::types::ServerName;
 
 use crate::hello::Mismatch;
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use prost::Message as _;
 use raft_core::{Envelope, NodeId};
 
-use crate::{DecodeError, decode, encode, proto};
+use crate::{DecodeError, decode, encode, proto, split};
 
 /// One gRPC message that carries `envelopes`. Sender and receiver are not part of it.
 pub fn encode(envelopes: &[Envelope]) -> Bytes {
@@ -18,4 +18,10 @@ pub fn encode(envelopes: &[Envelope]) -> Bytes {
 pub fn decode(bytes: Bytes, from: NodeId, to: NodeId) -> Result<Vec<Envelope>, DecodeError> {
     let malformed = |error: prost::DecodeError| DecodeError::Malformed(error.to_string());
     decode::batch(proto::Batch::decode(bytes).map_err(malformed)?, from, to)
+}
+
+/// What the bounds of queues and messages count for `envelope`: no less than its part of a
+/// gRPC message.
+pub fn size_bytes(envelope: &Envelope) -> usize {
+    split::size_bytes(envelope)
 }

@@ -1,0 +1,151 @@
+//! A node of a test: a transport, what it received, and its server, on loopback.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use raft_core::{
+    Append, Entries, Entry, Envelope, Index, LogPosition, Message, NodeId, Payload, Round, Term,
+    Transport as _,
+};
+use raft_grpc::{ClusterId, Config, GrpcTransport, Identity, Inbound, Incarnation, PeerStats};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+/// What no test may exceed: a machine busy with other things is slow, not broken.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+pub fn id(node: u64) -> NodeId {
+    NodeId::new(node).expect("ids of tests are not zero")
+}
+
+pub fn identity(node: u64) -> Identity {
+    let incarnation = Incarnation(1000 + node);
+    Identity { cluster: ClusterId(7), node: id(node), incarnation }
+}
+
+pub struct Node {
+    pub id: NodeId,
+    pub transport: GrpcTransport,
+    pub control: mpsc::Receiver<Vec<Envelope>>,
+    pub bulk: mpsc::Receiver<Vec<Envelope>>,
+}
+
+impl Node {
+    pub fn start(identity: Identity, config: Config, peers: &[(u64, SocketAddr)]) -> Self {
+        Self::with_capacity(identity, config, peers, 1024)
+    }
+
+    pub fn with_capacity(
+        identity: Identity,
+        config: Config,
+        peers: &[(u64, SocketAddr)],
+        capacity: usize,
+    ) -> Self {
+        let (control_in, control) = mpsc::channel(capacity);
+        let (bulk_in, bulk) = mpsc::channel(capacity);
+        let inbound = Inbound { control: control_in, bulk: bulk_in };
+        let peers: BTreeMap<_, _> =
+            peers.iter().map(|(node, address)| (id(*node), address.to_string())).collect();
+        let transport = GrpcTransport::start(identity, config, &peers, inbound).expect("valid");
+        Self { id: identity.node, transport, control, bulk }
+    }
+
+    pub fn serve(&self, listener: TcpListener) -> Serving {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = self.transport.serve(listener, async {
+            if stopped.await.is_err() {
+                std::future::pending().await // Dropped: the test does not stop it.
+            }
+        });
+        Serving { stop, task: tokio::spawn(serving) }
+    }
+
+    pub fn send(&self, messages: impl IntoIterator<Item = Envelope>) {
+        let mut messages: Vec<_> = messages.into_iter().collect();
+        self.transport.send(&mut messages);
+        assert!(messages.is_empty(), "send takes or drops all");
+    }
+
+    pub fn stats(&self, peer: u64) -> PeerStats {
+        self.transport.stats().remove(&id(peer)).expect("a peer")
+    }
+
+    /// Waits until the peer's state is as wanted.
+    pub async fn until(&self, peer: u64, what: &str, wanted: impl Fn(&PeerStats) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !wanted(&self.stats(peer)) {
+            assert!(Instant::now() < end, "no {what}: {:#?}", self.stats(peer));
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+pub struct Serving {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<std::io::Result<()>>,
+}
+
+impl Serving {
+    pub async fn stop(self) {
+        self.stop.send(()).ok();
+        let ended = tokio::time::timeout(PATIENCE, self.task).await;
+        ended.expect("stops in time").expect("no panic").expect("no error");
+    }
+}
+
+pub async fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    (listener, address)
+}
+
+/// Two nodes that know each other; both serve.
+pub async fn pair(config: Config) -> (Node, Node) {
+    let ((first, first_address), (second, second_address)) = (listen().await, listen().await);
+    let a = Node::start(identity(1), config.clone(), &[(2, second_address)]);
+    let b = Node::start(identity(2), config, &[(1, first_address)]);
+    a.serve(first);
+    b.serve(second);
+    a.until(2, "connection", |peer| peer.connected).await;
+    b.until(1, "connection", |peer| peer.connected).await;
+    (a, b)
+}
+
+/// The next `count` messages of a lane.
+pub async fn receive(lane: &mut mpsc::Receiver<Vec<Envelope>>, count: usize) -> Vec<Envelope> {
+    let mut received = Vec::new();
+    while received.len() < count {
+        let batch = tokio::time::timeout(PATIENCE, lane.recv()).await;
+        received.extend(batch.expect("messages arrive in time").expect("the transport lives"));
+    }
+    received
+}
+
+pub fn heartbeat(from: u64, to: u64, round: u64) -> Envelope {
+    let message = Message::Heartbeat { commit: Index(3), round: Round(round) };
+    Envelope { from: id(from), to: id(to), term: Term(5), message }
+}
+
+/// An append of entries `first..`, one for each size.
+pub fn append(from: u64, to: u64, first: u64, sizes: &[usize]) -> Envelope {
+    let entry = |(index, &size): (u64, &usize)| Entry {
+        index: Index(index),
+        term: Term(5),
+        payload: Payload::Command(Bytes::from(vec![index as u8; size])),
+    };
+    let entries: Entries = (first..).zip(sizes).map(entry).collect();
+    let previous = LogPosition { term: Term(5), index: Index(first - 1) };
+    let message = Message::Append(Append { previous, entries, commit: Index(first - 1) });
+    Envelope { from: id(from), to: id(to), term: Term(5), message }
+}
+
+pub fn appended(envelope: &Envelope) -> &Append {
+    match &envelope.message {
+        Message::Append(append) => append,
+        other => panic!("an append, not {other:?}"),
+    }
+}
