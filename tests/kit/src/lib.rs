@@ -1,1 +1,4 @@
-//! Kontiki.
+//! What deterministic tests of Raft clusters stand on. No wall clock, no OS randomness, no socket.
+
+pub mod cluster;
+pub mod disk;

@@ -1,0 +1,481 @@
+//! A Raft group in memory: N nodes of the shipped core on simulated disks, a simulated network
+//! and virtual time. One seed is one history. It never touches a real clock, disk or socket.
+//!
+//! ```text
+//!            ┌────────── agenda: syncs, loads, applies ──────────┐
+//!            ▼                                                   │
+//!   clock ─▶ step() ─▶ Raft::handle ─▶ oracles look ─▶ effects ──┤
+//!            ▲                                                   │
+//!            └────────── network: messages on their way ─────────┘
+//! ```
+//!
+//! ```
+//! use raft_testkit::cluster::{Cluster, Options};
+//! use std::time::Duration;
+//!
+//! let mut cluster = Cluster::new(Options::default());
+//! cluster.run_for(Duration::from_secs(5));
+//! let leader = cluster.leader().expect("three healthy nodes have a leader");
+//! cluster.propose(leader, ["x"]);
+//! cluster.run_for(Duration::from_secs(1));
+//! assert!(cluster.members().all(|(_, member)| member.applied().0 == 2)); // and the empty one
+//! ```
+
+mod dice;
+mod member;
+mod network;
+mod oracles;
+mod perform;
+mod store;
+pub mod weather;
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use raft_core::{
+    Config, Effect, Entries, Envelope, Event, Instant, Membership, NodeId, Raft, RequestId,
+    Requests, RoleKind, Term, Ticket,
+};
+
+pub use dice::Dice;
+pub use member::{DiskMood, Member};
+pub use network::{Link, Network, Slot};
+pub use oracles::{Ending, Ledger, Oracles};
+pub use store::{Image, Store};
+
+use oracles::Step;
+
+/// The least and the most that something takes.
+pub type Span = (Duration, Duration);
+
+/// How well network and disks work.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// How long a message takes.
+    pub latency: Span,
+    /// How many messages in a thousand are lost.
+    pub lost: u64,
+    /// How many messages in a thousand arrive twice.
+    pub repeated: u64,
+    /// How long a sync takes.
+    pub sync: Span,
+    /// How long it takes to load entries.
+    pub load: Span,
+    /// How long it takes to hear that entries were applied.
+    pub apply: Span,
+}
+
+impl Default for Conditions {
+    /// A network of one millisecond, and disks that take no time.
+    fn default() -> Self {
+        let (at_once, soon) = (Duration::ZERO, Duration::from_millis(1));
+        Self {
+            latency: (soon, soon),
+            lost: 0,
+            repeated: 0,
+            sync: (at_once, at_once),
+            load: (at_once, at_once),
+            apply: (at_once, at_once),
+        }
+    }
+}
+
+/// What a cluster begins with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many nodes: N1, N2, and so on.
+    pub nodes: u64,
+    /// Everything that is left to chance.
+    pub seed: u64,
+    /// The settings of every node, but for the id.
+    pub config: Config,
+    /// Network and disks.
+    pub conditions: Conditions,
+    /// Prints every step to stderr.
+    pub trace: bool,
+}
+
+impl Default for Options {
+    /// Three healthy nodes with the default settings.
+    fn default() -> Self {
+        Self {
+            nodes: 3,
+            seed: 1,
+            config: Config::new(node(1)),
+            conditions: Conditions::default(),
+            trace: false,
+        }
+    }
+}
+
+/// The node with this number.
+///
+/// # Panics
+/// When it is zero.
+pub fn node(number: u64) -> NodeId {
+    NodeId::new(number).expect("nodes are numbered from one")
+}
+
+/// Something that happens to a node later.
+#[derive(Clone, Debug)]
+enum Task {
+    Sync(Ticket),
+    Tell(Event),
+}
+
+/// A group of nodes and the world around them.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    clock: Instant,
+    dice: Dice,
+    members: BTreeMap<NodeId, Member>,
+    network: Network,
+    /// What will happen, to which node in which of its runs.
+    agenda: BTreeMap<Slot, (NodeId, u64, Task)>,
+    numbers: u64,
+    conditions: Conditions,
+    oracles: Oracles,
+    news: Vec<(NodeId, Effect)>,
+    trace: bool,
+}
+
+/// Building it, and looking at it.
+impl Cluster {
+    /// A cluster of new nodes, all started.
+    ///
+    /// # Panics
+    /// When the settings cannot work, or there are no nodes.
+    pub fn new(options: Options) -> Self {
+        let ids = || (1..=options.nodes).map(node);
+        let membership = Membership::new(ids()).expect("a cluster has nodes");
+        let member = |id| {
+            let config = Config { id, ..options.config.clone() };
+            (id, Member::new(config, membership.clone(), Store::default()))
+        };
+        let mut cluster = Self {
+            clock: Instant(0),
+            dice: Dice::new(options.seed),
+            members: ids().map(member).collect(),
+            network: Network::default(),
+            agenda: BTreeMap::new(),
+            numbers: 0,
+            conditions: options.conditions,
+            oracles: Oracles::default(),
+            news: Vec::new(),
+            trace: options.trace,
+        };
+        for id in ids() {
+            cluster.restart(id);
+        }
+        cluster
+    }
+
+    /// The time that has passed.
+    pub fn clock(&self) -> Instant {
+        self.clock
+    }
+
+    /// The nodes' ids.
+    pub fn ids(&self) -> Vec<NodeId> {
+        self.members.keys().copied().collect()
+    }
+
+    /// One node.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn member(&self, id: NodeId) -> &Member {
+        &self.members[&id]
+    }
+
+    /// All nodes.
+    pub fn members(&self) -> impl Iterator<Item = (NodeId, &Member)> {
+        self.members.iter().map(|(&id, member)| (id, member))
+    }
+
+    /// The network, to cut and to mend.
+    pub fn network(&mut self) -> &mut Network {
+        &mut self.network
+    }
+
+    /// The oracles, and what they know.
+    pub fn oracles(&self) -> &Oracles {
+        &self.oracles
+    }
+
+    /// The dice, so that a test's choices belong to the same seed.
+    pub fn dice(&mut self) -> &mut Dice {
+        &mut self.dice
+    }
+
+    /// The leader of the newest term among the nodes that are up.
+    pub fn leader(&self) -> Option<NodeId> {
+        let rafts = self.members.values().filter(|member| member.is_up());
+        let leaders = rafts.filter_map(Member::raft).filter(|raft| raft.role() == RoleKind::Leader);
+        leaders.max_by_key(|raft| raft.term()).map(Raft::id)
+    }
+
+    /// The newest term that any node knows.
+    pub fn term(&self) -> Term {
+        let terms = self.members.values().filter_map(Member::raft).map(Raft::term);
+        terms.max().unwrap_or_default()
+    }
+
+    /// The role changes and the ends of requests since the last time.
+    pub fn take_news(&mut self) -> Vec<(NodeId, Effect)> {
+        std::mem::take(&mut self.news)
+    }
+}
+
+/// What can be done to it.
+impl Cluster {
+    /// Network and disks get better or worse.
+    pub fn set_conditions(&mut self, conditions: Conditions) {
+        self.conditions = conditions;
+    }
+
+    /// Changes a node's settings, from its next start on.
+    pub fn configure(&mut self, id: NodeId, change: impl FnOnce(&mut Config)) {
+        change(&mut self.get_mut(id).config);
+    }
+
+    /// Proposes these payloads at a node; `None` while it is down.
+    pub fn propose<P: Into<Bytes>>(
+        &mut self,
+        id: NodeId,
+        payloads: impl IntoIterator<Item = P>,
+    ) -> Option<Requests> {
+        let payloads: Vec<Bytes> = payloads.into_iter().map(Into::into).collect();
+        let requests = self.number(id, payloads.len() as u64)?;
+        self.oracles.on_propose(id, self.clock, requests, &payloads);
+        self.tell(id, Event::Propose { requests, entries: Entries::proposal(payloads) });
+        Some(requests)
+    }
+
+    /// Asks for a linearizable read at a node; `None` while it is down.
+    pub fn read(&mut self, id: NodeId) -> Option<Requests> {
+        let requests = self.number(id, 1)?;
+        self.oracles.on_read(id, self.clock, requests);
+        self.tell(id, Event::Read { requests });
+        Some(requests)
+    }
+
+    fn number(&mut self, id: NodeId, count: u64) -> Option<Requests> {
+        let member = self.get_mut(id);
+        member.raft.as_ref()?;
+        let first = RequestId(member.next_request);
+        member.next_request += count;
+        Some(Requests { first, count })
+    }
+
+    /// Stops a node at once. Of what was not durable, the `kept` oldest writes survive.
+    pub fn crash(&mut self, id: NodeId, kept: usize) {
+        let member = self.get_mut(id);
+        if member.raft.take().is_some() {
+            member.store.crash(kept);
+            member.backlog.clear();
+            member.paused = false;
+            self.oracles.on_crash(id);
+            self.note(id, || "crashes".into());
+        }
+    }
+
+    /// Starts a node from its durable image. Its state machine keeps what it had applied.
+    ///
+    /// # Panics
+    /// When the image cannot be started from.
+    pub fn restart(&mut self, id: NodeId) {
+        let (seed, clock) = (self.dice.any(), self.clock);
+        let member = self.get_mut(id);
+        if member.raft.is_some() {
+            return;
+        }
+        member.run += 1;
+        member.next_request = 1; // A new run numbers its requests anew.
+        let saved = member.store.durable().saved(member.membership.clone(), member.applied());
+        let now = member.local(clock);
+        let raft = Raft::restore(member.config.clone(), saved, seed, now).expect("it can start");
+        member.raft = Some(raft);
+        self.oracles.on_start(id, &self.members[&id]);
+        self.note(id, || "starts".into());
+    }
+
+    /// The state machine of a node that is down loses what it applied after the first `kept`
+    /// entries, as one that saves itself only now and then.
+    pub fn forget_applied(&mut self, id: NodeId, kept: usize) {
+        let member = self.get_mut(id);
+        assert!(member.raft.is_none(), "only a node that is down forgets");
+        member.machine.truncate(kept);
+    }
+
+    /// Replaces the disk of a node that is down, and empties its state machine.
+    pub fn replace_disk(&mut self, id: NodeId, image: Image) {
+        self.oracles.on_image(image.log());
+        let member = self.get_mut(id);
+        assert!(member.raft.is_none(), "only the disk of a node that is down is replaced");
+        member.tampered |= member.store.durable().last_index() > image.last_index();
+        member.store = Store::new(image);
+        member.machine.clear();
+    }
+
+    /// Stops a node's clock and ears. Its disk works on, but it does not hear of it.
+    pub fn pause(&mut self, id: NodeId) {
+        self.get_mut(id).paused = true;
+        self.note(id, || "pauses".into());
+    }
+
+    /// Wakes a paused node: it hears all that happened meanwhile.
+    pub fn resume(&mut self, id: NodeId) {
+        let member = self.get_mut(id);
+        member.paused = false;
+        let backlog = std::mem::take(&mut member.backlog);
+        self.note(id, || "resumes".into());
+        for event in backlog {
+            self.tell(id, event);
+        }
+    }
+
+    /// Moves a node's clock ahead of the others'.
+    pub fn skip_clock(&mut self, id: NodeId, by: Duration) {
+        self.get_mut(id).skew += by;
+    }
+
+    /// Moves a node's clock ahead until its patience ends: it stands for election.
+    pub fn campaign(&mut self, id: NodeId) {
+        let state = |cluster: &Self| cluster.members[&id].raft().map(|it| (it.role(), it.term()));
+        let before = state(self);
+        for _ in 0..8 {
+            let Some(due) = self.members[&id].timer() else { return };
+            let early = due.since(self.clock);
+            self.skip_clock(id, early);
+            self.tell(id, Event::Timer);
+            if state(self) != before {
+                return;
+            }
+        }
+    }
+
+    /// The node's disk stalls, or works again and ends all syncs.
+    pub fn set_disk(&mut self, id: NodeId, mood: DiskMood) {
+        let member = self.get_mut(id);
+        let was = std::mem::replace(&mut member.disk, mood);
+        let newest = member.newest_pending();
+        if let (DiskMood::Stalled, DiskMood::Working, Some(ticket)) = (was, mood, newest) {
+            self.schedule_sync(id, ticket);
+        }
+    }
+
+    /// Ends the oldest sync of a stalled disk. Returns whether there was one.
+    pub fn sync_one(&mut self, id: NodeId) -> bool {
+        let oldest = self.members[&id].store.pending().next();
+        if let Some(ticket) = oldest {
+            self.end_sync(id, ticket);
+        }
+        oldest.is_some()
+    }
+
+    /// The node's storage fails, for good.
+    pub fn fail_storage(&mut self, id: NodeId) {
+        self.tell(id, Event::StorageFailed);
+    }
+
+    /// Delivers, or repeats, or invents a message.
+    pub fn deliver(&mut self, envelope: Envelope) {
+        self.tell(envelope.to, Event::Receive(envelope));
+    }
+}
+
+/// Letting time pass.
+impl Cluster {
+    /// Does what is due next, and moves the clock there; `false` when nothing is due up to
+    /// `limit`.
+    pub fn step(&mut self, limit: Instant) -> bool {
+        let task = self.agenda.keys().next().copied();
+        let message = self.network.next();
+        let timers = self.members.iter().filter_map(|(&id, member)| Some((member.timer()?, id)));
+        let timer = timers.min();
+        let times = [task.map(|slot| slot.0), message.map(|slot| slot.0), timer.map(|it| it.0)];
+        let Some(next) = times.into_iter().flatten().min() else { return false };
+        if next.max(self.clock) > limit {
+            return false;
+        }
+        self.clock = self.clock.max(next);
+        let due = |slot: &Slot| slot.0 <= next;
+        if let Some(slot) = task.filter(due) {
+            self.do_task(slot);
+        } else if let Some(slot) = message.filter(due) {
+            self.deliver_slot(slot);
+        } else if let Some((_, id)) = timer {
+            self.fire(id);
+        }
+        true
+    }
+
+    /// Lets this much time pass.
+    pub fn run_for(&mut self, time: Duration) {
+        let limit = self.clock + time;
+        while self.step(limit) {}
+        self.clock = limit;
+    }
+
+    /// Lets time pass until `done` holds, at most `most`. Returns how long it took.
+    pub fn run_until(
+        &mut self,
+        most: Duration,
+        mut done: impl FnMut(&Self) -> bool,
+    ) -> Option<Duration> {
+        let (start, limit) = (self.clock, self.clock + most);
+        while !done(self) {
+            if !self.step(limit) {
+                self.clock = limit;
+                return done(self).then_some(most);
+            }
+        }
+        Some(self.clock.since(start))
+    }
+
+    /// Delivers everything that waits and is not held, and what follows from it, while the
+    /// clocks stand still.
+    pub fn settle(&mut self) {
+        for _ in 0..100_000 {
+            let task = self.agenda.keys().next().copied();
+            if let Some(slot) = task.filter(|slot| slot.0 <= self.clock) {
+                self.do_task(slot);
+            } else if let Some(slot) = self.network.next() {
+                self.deliver_slot(slot);
+            } else {
+                return;
+            }
+        }
+        panic!("the nodes talk without end");
+    }
+
+    /// Ends what disks and state machines do without taking time.
+    pub fn settle_disks(&mut self) {
+        let due = |cluster: &Self| {
+            let task = cluster.agenda.keys().next().copied();
+            task.filter(|slot| slot.0 <= cluster.clock)
+        };
+        while let Some(slot) = due(self) {
+            self.do_task(slot);
+        }
+    }
+
+    /// Delivers the message in this place, held or not.
+    pub fn deliver_slot(&mut self, slot: Slot) {
+        if let Some(envelope) = self.network.take(slot) {
+            self.deliver(envelope);
+        }
+    }
+
+    fn fire(&mut self, id: NodeId) {
+        self.tell(id, Event::Timer);
+        let member = &self.members[&id];
+        let (now, raft) = (member.local(self.clock), member.raft().expect("it runs"));
+        assert!(
+            raft.deadline().is_none_or(|due| due > now),
+            "{id:?} has a timer that does nothing"
+        );
+    }
+}

@@ -1,0 +1,120 @@
+//! One node of a cluster: its Raft while it runs, its disk, its clock, its state machine.
+
+use std::collections::VecDeque;
+
+use core::time::Duration;
+
+use raft_core::{Config, Entry, Event, Index, Instant, Membership, Raft, Ticket};
+
+use super::store::Store;
+
+/// How a disk behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskMood {
+    /// Syncs end by themselves.
+    Working,
+    /// Syncs wait until they are asked to end.
+    Stalled,
+}
+
+/// A node and everything around it. Between a crash and a restart it has no Raft.
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub(super) config: Config,
+    pub(super) membership: Membership,
+    /// How many times it has started: what belongs to an earlier run is ignored.
+    pub(super) run: u64,
+    pub(super) raft: Option<Raft>,
+    pub(super) store: Store,
+    pub(super) disk: DiskMood,
+    /// How far its clock is ahead of the cluster's.
+    pub(super) skew: Duration,
+    pub(super) paused: bool,
+    /// What happened while it was paused.
+    pub(super) backlog: VecDeque<Event>,
+    pub(super) machine: Vec<Entry>,
+    pub(super) next_request: u64,
+    /// When the newest sync ends, so that syncs end in order.
+    pub(super) synced_at: Instant,
+    pub(super) tampered: bool,
+}
+
+impl Member {
+    pub(super) fn new(config: Config, membership: Membership, store: Store) -> Self {
+        Self {
+            config,
+            membership,
+            run: 0,
+            raft: None,
+            store,
+            disk: DiskMood::Working,
+            skew: Duration::ZERO,
+            paused: false,
+            backlog: VecDeque::new(),
+            machine: Vec::new(),
+            next_request: 1,
+            synced_at: Instant(0),
+            tampered: false,
+        }
+    }
+
+    /// The running Raft, or `None` while the node is down.
+    pub fn raft(&self) -> Option<&Raft> {
+        self.raft.as_ref()
+    }
+
+    /// Its disk.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The settings it starts with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The state machine: the entries applied so far.
+    pub fn machine(&self) -> &[Entry] {
+        &self.machine
+    }
+
+    /// How far the state machine has come.
+    pub fn applied(&self) -> Index {
+        Index(self.machine.len() as u64)
+    }
+
+    /// How many times it has started.
+    pub fn run(&self) -> u64 {
+        self.run
+    }
+
+    /// Whether it runs and is not paused.
+    pub fn is_up(&self) -> bool {
+        self.raft.is_some() && !self.paused
+    }
+
+    /// How its disk behaves.
+    pub fn disk(&self) -> DiskMood {
+        self.disk
+    }
+
+    /// Whether its disk was replaced by another image, so that it may miss what it promised.
+    pub fn was_tampered_with(&self) -> bool {
+        self.tampered
+    }
+
+    /// Its own clock when the cluster's shows `clock`.
+    pub(super) fn local(&self, clock: Instant) -> Instant {
+        clock + self.skew
+    }
+
+    /// When its timer is due, by the cluster's clock.
+    pub(super) fn timer(&self) -> Option<Instant> {
+        let raft = self.raft.as_ref().filter(|_| !self.paused)?;
+        Some(raft.deadline()? - self.skew)
+    }
+
+    pub(super) fn newest_pending(&self) -> Option<Ticket> {
+        self.store.pending().last()
+    }
+}

@@ -1,0 +1,103 @@
+//! Watches a cluster and panics at the first step that breaks a safety property. One small file
+//! for each property; [`Ledger`] is what they share.
+
+mod bounded_requests;
+mod durable_promises;
+mod election_safety;
+mod leader_completeness;
+mod ledger;
+mod linearizable_reads;
+mod log_matching;
+mod monotone;
+mod one_vote;
+mod state_machine_safety;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use raft_core::{Effect, Instant, NodeId, Raft, Requests};
+
+pub use bounded_requests::Ending;
+pub use ledger::Ledger;
+
+use super::member::Member;
+
+/// One step of one node: what it was told to do just now, before any of it is done.
+pub(super) struct Step<'a> {
+    pub(super) id: NodeId,
+    pub(super) members: &'a BTreeMap<NodeId, Member>,
+    pub(super) effects: &'a [Effect],
+}
+
+impl<'a> Step<'a> {
+    fn member(&self) -> &'a Member {
+        &self.members[&self.id]
+    }
+
+    fn raft(&self) -> &'a Raft {
+        self.member().raft().expect("a node that acts runs")
+    }
+}
+
+/// All oracles. They outlive crashes: what a node promised once binds it for ever.
+#[derive(Clone, Debug, Default)]
+pub struct Oracles {
+    ledger: Ledger,
+    election_safety: election_safety::Oracle,
+    log_matching: log_matching::Oracle,
+    leader_completeness: leader_completeness::Oracle,
+    state_machine_safety: state_machine_safety::Oracle,
+    monotone: monotone::Oracle,
+    one_vote: one_vote::Oracle,
+    durable_promises: durable_promises::Oracle,
+    bounded_requests: bounded_requests::Oracle,
+    linearizable_reads: linearizable_reads::Oracle,
+}
+
+impl Oracles {
+    /// What every oracle may know: all entries ever written, all that was ever committed.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub(super) fn observe(&mut self, step: &Step<'_>) {
+        self.log_matching.observe(&mut self.ledger, step);
+        self.monotone.observe(step);
+        self.election_safety.observe(step);
+        self.one_vote.observe(step);
+        self.durable_promises.observe(step);
+        self.state_machine_safety.observe_commit(&mut self.ledger, step);
+        self.leader_completeness.observe(&self.ledger, step);
+        self.state_machine_safety.observe_apply(&self.ledger, step);
+        self.bounded_requests.observe(&self.ledger, step);
+        self.linearizable_reads.observe(step);
+    }
+
+    /// The disk held this before the cluster began.
+    pub(super) fn on_image(&mut self, entries: &[raft_core::Entry]) {
+        self.log_matching.on_image(&mut self.ledger, entries);
+    }
+
+    pub(super) fn on_start(&mut self, id: NodeId, member: &Member) {
+        self.monotone.on_start(id, member);
+    }
+
+    pub(super) fn on_crash(&mut self, id: NodeId) {
+        self.bounded_requests.on_crash(id);
+        self.linearizable_reads.on_crash(id);
+    }
+
+    pub(super) fn on_propose(&mut self, id: NodeId, now: Instant, at: Requests, what: &[Bytes]) {
+        self.bounded_requests.on_propose(id, now, at, what);
+    }
+
+    pub(super) fn on_read(&mut self, id: NodeId, now: Instant, requests: Requests) {
+        self.bounded_requests.on_read(id, now, requests);
+        self.linearizable_reads.on_read(id, requests, self.ledger.committed());
+    }
+
+    /// How each request ended so far, and what is still open.
+    pub fn requests(&self) -> &bounded_requests::Oracle {
+        &self.bounded_requests
+    }
+}

@@ -1,0 +1,144 @@
+//! **Every request ends exactly once, and truly** (thesis §6.3): committed means this entry, at
+//! this place; refused and superseded mean that it is executed never, by nobody; and whatever is
+//! proposed once is executed at most once. [`Oracle::open`] is for tests that demand an end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use raft_core::{Effect, Index, Instant, NodeId, Outcome, Payload, RequestId, Requests};
+
+use super::{Ledger, Step};
+
+/// How requests ended, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// Proposals committed.
+    pub committed: u64,
+    /// Proposals superseded.
+    pub superseded: u64,
+    /// Proposals whose fate is not known.
+    pub unknown: u64,
+    /// Proposals and reads refused.
+    pub refused: u64,
+    /// Reads answered.
+    pub read: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Oracle {
+    open: BTreeMap<(NodeId, RequestId), Open>,
+    /// Payloads that must never be committed.
+    never: BTreeSet<Bytes>,
+    /// Where each payload was committed, as far as `audited`.
+    places: BTreeMap<Bytes, Index>,
+    audited: Index,
+    ending: Ending,
+}
+
+/// A request that has not ended: what it proposes, if it does, and since when.
+#[derive(Clone, Debug)]
+struct Open {
+    payload: Option<Bytes>,
+    since: Instant,
+}
+
+impl Oracle {
+    pub(super) fn on_propose(&mut self, id: NodeId, now: Instant, at: Requests, what: &[Bytes]) {
+        assert_eq!(at.count, what.len() as u64, "one number for each");
+        for (payload, request) in what.iter().zip(at.first.0..) {
+            let open = Open { payload: Some(payload.clone()), since: now };
+            self.open.insert((id, RequestId(request)), open);
+        }
+    }
+
+    pub(super) fn on_read(&mut self, id: NodeId, now: Instant, requests: Requests) {
+        for request in requests.first.0..requests.end().0 {
+            self.open.insert((id, RequestId(request)), Open { payload: None, since: now });
+        }
+    }
+
+    /// The callers died with their node.
+    pub(super) fn on_crash(&mut self, id: NodeId) {
+        self.open.retain(|(node, _), _| *node != id);
+    }
+
+    /// The requests that have not ended, and since when each is open.
+    pub fn open(&self) -> impl ExactSizeIterator<Item = (NodeId, RequestId, Instant)> + '_ {
+        self.open.iter().map(|(&(node, request), open)| (node, request, open.since))
+    }
+
+    /// How all others ended.
+    pub fn ending(&self) -> Ending {
+        self.ending
+    }
+
+    pub(super) fn observe(&mut self, ledger: &Ledger, step: &Step<'_>) {
+        self.audit(ledger);
+        for effect in step.effects {
+            match *effect {
+                Effect::Resolve { requests, outcome: Outcome::Committed { first } } => {
+                    self.ending.committed += requests.count;
+                    for (payload, index) in self.close(step, requests).into_iter().zip(first.0..) {
+                        let payload = payload.expect("a proposal is committed, a read is not");
+                        let committed = ledger.committed_payload(Index(index));
+                        assert_eq!(
+                            committed,
+                            Some(&Payload::Command(payload)),
+                            "{:?} says that its proposal is committed at {index}",
+                            step.id
+                        );
+                    }
+                }
+                Effect::Resolve { requests, outcome: Outcome::Superseded } => {
+                    self.ending.superseded += requests.count;
+                    self.forbid(step, requests);
+                }
+                Effect::Resolve { requests, outcome: Outcome::Unknown } => {
+                    self.ending.unknown += requests.count;
+                    let closed = self.close(step, requests);
+                    assert!(closed.iter().all(Option::is_some), "only a proposal is unknown");
+                }
+                Effect::Refuse { requests, .. } => {
+                    self.ending.refused += requests.count;
+                    self.forbid(step, requests);
+                }
+                Effect::ReadReady { requests, .. } => {
+                    self.ending.read += requests.count;
+                    let closed = self.close(step, requests);
+                    assert!(closed.iter().all(Option::is_none), "only a read is answered");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn close(&mut self, step: &Step<'_>, requests: Requests) -> Vec<Option<Bytes>> {
+        assert!(requests.count > 0, "{:?} ends nothing", step.id);
+        let numbers = requests.first.0..requests.end().0;
+        let close = |number| {
+            let open = self.open.remove(&(step.id, RequestId(number)));
+            open.unwrap_or_else(|| panic!("{:?} ends r{number} twice", step.id)).payload
+        };
+        numbers.map(close).collect()
+    }
+
+    fn forbid(&mut self, step: &Step<'_>, requests: Requests) {
+        for payload in self.close(step, requests).into_iter().flatten() {
+            let place = self.places.get(&payload);
+            assert_eq!(place, None, "{:?} denies {payload:?}, which is committed", step.id);
+            self.never.insert(payload);
+        }
+    }
+
+    /// Looks at what was committed since the last time.
+    fn audit(&mut self, ledger: &Ledger) {
+        while self.audited < ledger.committed() {
+            self.audited = self.audited.next();
+            let payload = ledger.committed_payload(self.audited).expect("committed");
+            let Payload::Command(payload) = payload else { continue };
+            assert!(!self.never.contains(payload), "{payload:?} was denied, and is committed");
+            let earlier = self.places.insert(payload.clone(), self.audited);
+            assert_eq!(earlier, None, "{payload:?} is committed twice");
+        }
+    }
+}
