@@ -1,4 +1,5 @@
 //! A replicated key-value store on Kontiki that speaks the etcd v3 API.
 
+pub mod client;
 pub mod config;
 pub mod proto;

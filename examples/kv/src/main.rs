@@ -1,2 +1,11 @@
-//! The `kontiki` binary.
-fn main() {}
+//! The `kontiki` binary: a node, a cluster of them, a small client, and the tools around.
+//!
+//! Everything that a node does is in the library; here are the commands.
+
+mod bench;
+mod cli;
+mod cluster;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

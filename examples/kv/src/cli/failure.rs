@@ -1,0 +1,43 @@
+//! How a command fails: one message on standard error, and an exit code.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// Why a command failed, ready to be shown.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    code: u8,
+}
+
+impl Failure {
+    /// It was tried, and failed.
+    pub(crate) fn new(message: impl Display) -> Self {
+        Self { message: message.to_string(), code: 1 }
+    }
+
+    /// It was asked wrongly; nothing was tried.
+    pub(crate) fn usage(message: impl Display) -> Self {
+        Self { message: message.to_string(), code: 2 }
+    }
+
+    /// Shows the message.
+    pub(crate) fn report(self) -> ExitCode {
+        eprintln!("error: {}", self.message);
+        ExitCode::from(self.code)
+    }
+}
+
+/// Every refusal of the library says what to do; it is shown as it is.
+impl From<kontiki_kv::client::ClientError> for Failure {
+    fn from(error: kontiki_kv::client::ClientError) -> Self {
+        Self::new(error)
+    }
+}
+
+/// A configuration that is refused was asked wrongly.
+impl From<kontiki_kv::config::ConfigError> for Failure {
+    fn from(error: kontiki_kv::config::ConfigError) -> Self {
+        Self::usage(error)
+    }
+}

@@ -1,0 +1,44 @@
+//! Where log lines go: standard error, as text or as JSON.
+
+use std::io::IsTerminal;
+
+use kontiki_kv::config::{LogFormat, ServeConfig};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::Subscriber;
+
+use super::Failure;
+
+/// Below these levels the libraries speak of frames and polls, which a bare `debug` does not ask
+/// for. Who wants them names them.
+const LIBRARIES: &str = "h2=info,hyper=info,hyper_util=info,tower=info,tonic=info,fjall=info,\
+                         lsm_tree=info";
+
+/// Sends log lines where `config` says, from now on.
+pub(super) fn start(config: &ServeConfig) -> Result<(), Failure> {
+    let level = &config.log_level;
+    // Later directives win over earlier ones of the same target only, so the order is free.
+    let directives = if level.contains(['=', ',']) {
+        level.clone()
+    } else {
+        format!("{level},{}", libraries_at_most(level))
+    };
+    let filter = EnvFilter::try_new(directives)
+        .map_err(|error| Failure::usage(format!("log-level {level}: {error}")))?;
+    let builder = Subscriber::builder()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    let started = match config.log_format {
+        LogFormat::Human => builder.try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    };
+    started.map_err(|error| Failure::new(format!("cannot start logging: {error}")))
+}
+
+/// The directives of the libraries, unless `level` is quieter than they are.
+fn libraries_at_most(level: &str) -> String {
+    match level.to_ascii_lowercase().as_str() {
+        "debug" | "trace" => LIBRARIES.to_owned(),
+        quieter => LIBRARIES.replace("=info", &format!("={quieter}")),
+    }
+}

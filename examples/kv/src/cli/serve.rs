@@ -1,0 +1,122 @@
+//! `kontiki serve`: one node, from its settings to its last breath.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory};
+use kontiki_kv::config::{ServeConfig, Settings};
+use tokio::io::AsyncReadExt;
+
+use super::{Failure, logging};
+
+/// How long a node that lost its supervisor may take to stop.
+const ORPHAN_STOP_MAX: Duration = Duration::from_secs(10);
+
+#[derive(Args)]
+pub(super) struct ServeArgs {
+    #[command(flatten)]
+    settings: Settings,
+    /// A TOML file with the same names; flags and environment win over it
+    #[arg(long, env = "KONTIKI_CONFIG_FILE", value_name = "FILE")]
+    config_file: Option<PathBuf>,
+    /// Show the settings that are in force, as TOML, and end
+    #[arg(long)]
+    print_config: bool,
+    /// Stop when standard input ends: the supervisor of `kontiki cluster` holds the other end
+    #[arg(long, hide = true)]
+    stop_with_stdin: bool,
+}
+
+pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
+    let settings = match &args.config_file {
+        Some(path) => args.settings.over(Settings::from_file(path)?),
+        None => args.settings,
+    };
+    let config = ServeConfig::resolve(settings)?;
+    if args.print_config {
+        let text = toml::to_string(&config.to_settings())
+            .map_err(|error| Failure::new(format!("cannot show the settings: {error}")))?;
+        print!("{text}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    logging::start(&config)?;
+    warn_of_unknown_variables();
+
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
+    let outcome = runtime.block_on(serve(config, args.stop_with_stdin));
+    // A read of standard input that nobody ends must not keep the process.
+    runtime.shutdown_background();
+    outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// Runs the node until it is told to stop.
+async fn serve(config: ServeConfig, stop_with_stdin: bool) -> Result<(), Failure> {
+    let stop = async move {
+        if stop_with_stdin {
+            tokio::select! {
+                () = stop_requested() => {}
+                () = stdin_ended() => {}
+            }
+        } else {
+            stop_requested().await;
+        }
+        tracing::info!("stopping");
+    };
+    run_server(config, stop).await
+}
+
+/// The one place where the command meets the node.
+async fn run_server(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<(), Failure> {
+    drop(stop);
+    Err(Failure::new(format!("the node {} cannot be served yet", config.name)))
+}
+
+/// Returns when the user (Ctrl-C) or the system (SIGTERM) wants this process to end.
+pub(crate) async fn stop_requested() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+            return;
+        }
+    }
+    // Without a handler the signal ends the process by itself.
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Returns when standard input ends: whoever started this process is gone. Sees to it that the
+/// process ends soon, whatever the node does.
+async fn stdin_ended() {
+    let mut stdin = tokio::io::stdin();
+    let mut ignored = [0; 64];
+    while matches!(stdin.read(&mut ignored).await, Ok(1..)) {}
+    tracing::warn!("the supervisor is gone");
+    std::thread::spawn(|| {
+        std::thread::sleep(ORPHAN_STOP_MAX);
+        eprintln!("error: the node did not stop within {ORPHAN_STOP_MAX:?}");
+        std::process::exit(1);
+    });
+}
+
+/// As etcd, warns of `KONTIKI_…` variables that name no setting: likely a mistyped one.
+fn warn_of_unknown_variables() {
+    let command = super::Cli::command();
+    let known: Vec<_> = command
+        .get_subcommands()
+        .flat_map(|command| command.get_arguments().filter_map(|arg| arg.get_env()))
+        .collect();
+    for (name, _) in std::env::vars_os() {
+        let ours = name.to_string_lossy().starts_with("KONTIKI_");
+        if ours && !known.contains(&name.as_os_str()) {
+            tracing::warn!("the environment variable {} names no setting", name.display());
+        }
+    }
+}
