@@ -3,6 +3,7 @@ mod batch;
 mod disk;
 mod error;
 mod frame;
+mod inspect;
 mod map;
 mod meta;
 mod open;
@@ -19,6 +20,10 @@ mod wal;
 
 pub use disk::{Access, Disk, DiskFile, DiskLock, RealDisk};
 pub use error::{CreateError, Damage, DiskError, OpenError, OptionsError, WalError};
+pub use inspect::{
+    EntryReport, HardStateReport, LogReport, MetaCopyReport, Report, SegmentReport, Verdict,
+    inspect, inspect_on,
+};
 pub use open::Recovered;
 pub use options::{Identity, Options, Owner, Preparation};
 pub use reader::WalReader;

@@ -1,0 +1,8 @@
+//! The write-ahead log on a disk that forgets, tears and changes what it was given.
+
+mod crash;
+mod damage;
+mod faults;
+mod golden;
+mod model;
+mod opening;

@@ -1,0 +1,227 @@
+//! Who may open what, and what the refusals say. On the real disk where the system's own locks
+//! and threads matter.
+
+use std::path::Path;
+
+use raft_core::{Index, LogReader, LogStore, NodeId};
+use raft_storage::{
+    CreateError, OpenError, Options, OptionsError, Owner, Verdict, Wal, WalError, inspect,
+};
+use raft_testkit::disk::SimDisk;
+use rand::RngExt;
+
+use crate::model::{
+    Model, command, create, dir, entries, hard, identity, node, open, options, owner, random,
+    try_open, voters,
+};
+
+fn one_entry() -> raft_core::Write {
+    entries([command(1, 1, b"one")])
+}
+
+#[test]
+fn one_directory_has_one_owner_at_a_time() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (path, options) = (home.path().join("a/b"), Options::default());
+    let open = || Wal::open(&path, owner(), &options);
+    assert!(matches!(open(), Err(OpenError::Absent { .. })));
+    let (mut wal, _) = Wal::create(&path, identity(), &voters(), &options).expect("a new log");
+    wal.persist(&[one_entry()]).expect("a healthy disk");
+
+    let refusal = open().map(drop).expect_err("it is locked").to_string();
+    assert!(refusal.contains("is in use by another process; stop it"), "{refusal}");
+    let refusal = Wal::create(&path, identity(), &voters(), &options).map(drop);
+    assert!(matches!(refusal, Err(CreateError::Locked { .. })));
+
+    let report = inspect(&path).expect("a lock keeps nobody from looking");
+    assert_eq!((report.verdict, report.log.last_index), (Verdict::Clean, 1));
+    drop(wal);
+    assert_eq!(open().expect("the lock is free").1.log.last_index(), Index(1));
+}
+
+#[test]
+fn a_log_is_made_once() {
+    let disk = SimDisk::new();
+    drop(create(&disk));
+    let again = Wal::create(dir(), identity(), &voters(), &options(&disk)).map(drop);
+    let refusal = again.expect_err("there is one").to_string();
+    assert!(refusal.contains("holds a log already (node 1 of cluster c1, disk d15c)"), "{refusal}");
+}
+
+#[test]
+fn the_log_of_another_node_or_cluster_is_refused_by_name() {
+    let disk = SimDisk::new();
+    drop(create(&disk));
+    for (cluster_id, node_id) in [(0xc1, 2), (0xc2, 1)] {
+        let stranger = Owner { cluster_id, node_id: node(node_id) };
+        let refusal = Wal::open(dir(), stranger, &options(&disk)).map(drop);
+        let refusal = refusal.expect_err("not its log").to_string();
+        assert!(refusal.contains("belongs to node 1 of cluster c1, but this is node"), "{refusal}");
+        assert!(refusal.contains("give each node its own directory"), "{refusal}");
+    }
+}
+
+/// A file of a format to come: the same first sixteen bytes, with another number.
+fn as_format(bytes: &mut [u8], format: u32) {
+    bytes[8..12].copy_from_slice(&format.to_le_bytes());
+    let check = crc32c(&bytes[..12]);
+    bytes[12..16].copy_from_slice(&check.to_le_bytes());
+}
+
+/// Bit by bit, so that the test stands on nothing of what it tests.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, _| (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
+}
+
+#[test]
+fn a_newer_format_is_refused_by_name_and_left_alone() {
+    let disk = SimDisk::new();
+    drop(create(&disk));
+    for (path, mut bytes) in disk.files().into_iter().filter(|(_, bytes)| !bytes.is_empty()) {
+        let disk = SimDisk::from_image(disk.image());
+        as_format(&mut bytes, 2);
+        disk.put_file(&path, &bytes);
+        let before = disk.files();
+        let error = try_open(&disk).map(drop).expect_err("too new");
+        let OpenError::NewerFormat { file, found: 2, known: 1 } = &error else { panic!("{error}") };
+        assert_eq!(*file, path);
+        assert!(error.to_string().contains("use the newer version that wrote it"), "{error}");
+        let made = Wal::create(dir(), identity(), &voters(), &options(&disk)).map(drop);
+        assert!(matches!(made, Err(CreateError::Exists { .. })));
+        assert_eq!(disk.files(), before);
+    }
+}
+
+// scenario B70: a disk that lost its identity never votes again under the old one.
+#[test]
+fn a_log_without_any_copy_of_its_identity_is_neither_opened_nor_made_anew() {
+    let disk = SimDisk::new();
+    let mut wal = create(&disk);
+    wal.persist(&[hard(1, Some(2), 0)]).expect("a healthy disk");
+    drop(wal);
+    for name in ["meta.0", "meta.1", "meta.2"] {
+        raft_storage::Disk::remove(&disk, &dir().join(name)).expect("it is there");
+    }
+    let refusal = try_open(&disk).map(drop).expect_err("nobody's log").to_string();
+    assert!(
+        refusal.contains("meta.0 is missing") && refusal.contains("never vote again"),
+        "{refusal}"
+    );
+    let made = Wal::create(dir(), identity(), &voters(), &options(&disk)).map(drop);
+    assert!(matches!(made, Err(CreateError::Exists { identity: None, .. })));
+}
+
+#[test]
+fn one_copy_of_the_identity_is_enough_and_the_others_are_mended() {
+    let disk = SimDisk::new();
+    drop(create(&disk));
+    raft_storage::Disk::remove(&disk, &dir().join("meta.0")).expect("it is there");
+    disk.put_file(&dir().join("meta.1"), b"rubbish");
+    let (wal, recovered) = try_open(&disk).expect("one copy is left");
+    assert_eq!(recovered.repairs, ["meta.0 is missing", "meta.1 is damaged"]);
+    drop(wal);
+    raft_storage::Disk::remove(&disk, &dir().join("meta.2")).expect("it is there");
+    let (_, recovered) = try_open(&disk).expect("the others were mended");
+    assert_eq!(recovered.repairs, ["meta.2 is missing"]);
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused() {
+    let disk = SimDisk::new();
+    let options = Options { segment_bytes: 4095, ..options(&disk) };
+    let refused = Wal::create(dir(), identity(), &voters(), &options).map(drop);
+    let Err(CreateError::Options(OptionsError::SegmentTooSmall(4095))) = refused else {
+        panic!("{refused:?}")
+    };
+}
+
+#[test]
+fn other_files_in_the_directory_are_left_alone() {
+    let disk = SimDisk::new();
+    disk.put_file(&dir().join("snapshot"), b"precious");
+    drop(create(&disk));
+    drop(open(&disk));
+    assert!(disk.files().contains(&(dir().join("snapshot"), b"precious".to_vec())));
+}
+
+#[test]
+fn reads_keep_to_what_was_asked_for() {
+    let disk = SimDisk::new();
+    let mut wal = create(&disk);
+    let reader = wal.reader();
+    let all: Vec<_> = (1..=200).map(|index| command(index, 1, &[1; 100])).collect();
+    for batch in all.chunks(7) {
+        wal.persist(&[entries(batch.iter().cloned())]).expect("a healthy disk");
+    }
+    let read = |first, last, bytes_max| {
+        let mut found = vec![all[0].clone()];
+        reader.read(Index(first), Index(last), bytes_max, &mut found).expect("they are there");
+        found.split_off(1)
+    };
+    assert_eq!(read(1, 200, usize::MAX), all);
+    assert_eq!(read(5, 9, usize::MAX), all[4..9]);
+    assert_eq!(read(190, 900, usize::MAX), all[189..], "up to the end");
+    let size = all[0].size_bytes();
+    assert_eq!(read(100, 200, size * 50), all[99..149]);
+    assert_eq!(read(100, 200, size * 50 - 1), all[99..148]);
+    assert_eq!(read(100, 200, 0), all[99..100], "one at least");
+    for index in [0, 201] {
+        let absent = reader.read(Index(index), Index(300), 9, &mut Vec::new());
+        assert!(matches!(absent, Err(WalError::Absent { .. })), "{index}: {absent:?}");
+    }
+}
+
+#[test]
+#[should_panic = "entry 3:t1 cannot follow 1:t1"]
+fn a_gap_never_reaches_the_disk() {
+    let disk = SimDisk::new();
+    let mut wal = create(&disk);
+    wal.persist(&[one_entry()]).expect("a healthy disk");
+    let _ = wal.persist(&[entries([command(3, 1, b"three")])]);
+}
+
+// scenario B01, as far as a log can see it.
+#[test]
+#[should_panic = "breaks the promise"]
+fn a_second_vote_in_a_term_never_reaches_the_disk() {
+    let disk = SimDisk::new();
+    let mut wal = create(&disk);
+    wal.persist(&[hard(5, Some(1), 0)]).expect("a healthy disk");
+    let _ = wal.persist(&[hard(5, Some(2), 0)]);
+}
+
+/// Everything at once on the real disk: threads that prepare, rotations, readers, reopening.
+#[test]
+fn the_real_disk_with_a_thread_beside_it() {
+    let home = tempfile::tempdir().expect("a directory");
+    for segment_bytes in [4096, 64 << 10] {
+        let path = home.path().join(segment_bytes.to_string());
+        let options = Options { segment_bytes, ..Options::default() };
+        let (mut wal, _) = Wal::create(&path, identity(), &voters(), &options).expect("a new log");
+        let (mut model, mut random) = (Model::default(), random(segment_bytes));
+        for _ in 0..150 {
+            let writes = model.step(&mut random);
+            wal.persist(&writes).expect("a healthy disk");
+            if random.random_range(0..40) == 0 {
+                drop(wal);
+                wal = reopen(&path, &options, &model);
+            }
+        }
+        wal.close().expect("a healthy disk");
+        drop(reopen(&path, &options, &model));
+        assert_eq!(inspect(&path).expect("a log").verdict, Verdict::Clean);
+    }
+}
+
+fn reopen(path: &Path, options: &Options, model: &Model) -> Wal {
+    let (wal, recovered) = Wal::open(path, owner(), options).expect("an intact log");
+    assert_eq!(Model::of(&wal, &recovered), *model);
+    wal
+}
+
+#[test]
+fn a_node_id_is_shown_as_its_peers_show_it() {
+    let owner = Owner { cluster_id: 0xabc, node_id: NodeId::new(0x8e9e).expect("not zero") };
+    assert_eq!(owner.to_string(), "node 8e9e of cluster abc");
+}
