@@ -1,0 +1,107 @@
+//! Entries of the log become changes of the store. What an entry does depends on nothing but
+//! what came before it: no clock, no setting, no fact of this machine (a node that decided by
+//! such a thing would differ from the others for ever).
+
+use bytes::Bytes;
+use prost::Message;
+use raft_core::{Entry, Index, Payload};
+
+use super::error::{Failure, KvError, StoreError};
+use super::state::State;
+use super::txn::Plan;
+use super::write::{Writer, check_lease, check_put, header};
+use crate::proto::etcdserverpb::{
+    CompactionRequest, CompactionResponse, DeleteRangeResponse, PutRequest, PutResponse,
+    TxnRequest, TxnResponse,
+};
+use crate::proto::kontiki::command::Action;
+use crate::proto::kontiki::{Command, SetMember};
+
+/// What became of a command. Headers hold the revision alone.
+pub type Response = Result<Answer, KvError>;
+
+/// The answer to a command that was performed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// To a put.
+    Put(PutResponse),
+    /// To a deletion.
+    DeleteRange(DeleteRangeResponse),
+    /// To a transaction.
+    Txn(TxnResponse),
+    /// To a compaction; what it gave up may still be on disk.
+    Compact(CompactionResponse),
+    /// To what a node said of itself.
+    SetMember,
+}
+
+/// Encodes a command for the log.
+pub fn encode(action: Action) -> Bytes {
+    Command { action: Some(action) }.encode_to_vec().into()
+}
+
+/// Applies one entry; the answer, where it holds a command.
+pub(super) fn apply(state: &mut State, entry: &Entry) -> Result<Option<Response>, StoreError> {
+    let expected = Index(state.mark.applied.0 + 1);
+    if entry.index != expected {
+        return Err(StoreError::OutOfOrder { expected, found: entry.index });
+    }
+    state.mark.applied = entry.index;
+    let Payload::Command(bytes) = &entry.payload else { return Ok(None) };
+    match perform(state, bytes) {
+        Ok(answer) => Ok(Some(Ok(answer))),
+        Err(Failure::Refused(error)) => Ok(Some(Err(error))),
+        Err(Failure::Store(error)) => Err(error),
+    }
+}
+
+fn perform(state: &mut State, bytes: &Bytes) -> Result<Answer, Failure> {
+    let command = Command::decode(bytes.clone()).map_err(|_| KvError::NotCapable)?;
+    match command.action.ok_or(KvError::NotCapable)? {
+        Action::Put(request) => put(state, request, bytes.len()).map(Answer::Put),
+        Action::DeleteRange(request) => {
+            if request.key.is_empty() {
+                return Err(KvError::EmptyKey.into());
+            }
+            let response = Writer::new(state, bytes.len()).delete_range(&request)?;
+            Ok(Answer::DeleteRange(response))
+        }
+        Action::Txn(request) => txn(state, request, bytes.len()).map(Answer::Txn),
+        Action::Compact(request) => compact(state, &request).map(Answer::Compact),
+        Action::SetMember(member) => {
+            set_member(state, member);
+            Ok(Answer::SetMember)
+        }
+    }
+}
+
+fn put(state: &mut State, request: PutRequest, len: usize) -> Result<PutResponse, Failure> {
+    check_lease(&request)?;
+    check_put(state, &request)?;
+    Ok(Writer::new(state, len).put(request)?)
+}
+
+fn txn(state: &mut State, request: TxnRequest, len: usize) -> Result<TxnResponse, Failure> {
+    let plan = Plan::new(state, request)?;
+    plan.check(state)?;
+    let mut response = plan.perform(&mut Writer::new(state, len))?;
+    response.header = header(state.mark.revision);
+    Ok(response)
+}
+
+fn compact(state: &mut State, request: &CompactionRequest) -> Result<CompactionResponse, Failure> {
+    if request.revision <= state.mark.compacted {
+        return Err(KvError::Compacted.into());
+    }
+    if request.revision > state.mark.revision {
+        return Err(KvError::FutureRevision.into());
+    }
+    state.mark.compacted = request.revision;
+    Ok(CompactionResponse { header: header(state.mark.revision) })
+}
+
+fn set_member(state: &mut State, member: SetMember) {
+    let mut members = (*state.mark.members).clone();
+    members.insert(member.id, member);
+    state.mark.members = std::sync::Arc::new(members);
+}

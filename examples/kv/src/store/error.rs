@@ -1,0 +1,143 @@
+//! What can go wrong, and for whom: a [`KvError`] is the caller's, and every replica comes to
+//! the same one; a [`StoreError`] is this machine's, and stops the node.
+
+use std::sync::Arc;
+
+use raft_core::Index;
+use tonic::{Code, Status};
+
+/// A request that was refused, with the code and the words that etcd's clients look for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.message())]
+pub enum KvError {
+    /// An operation names no key, or a transaction compares none.
+    EmptyKey,
+    /// `ignore_value` or `ignore_lease` on an absent key, or an operation that is empty.
+    KeyNotFound,
+    /// `ignore_value` beside a value.
+    ValueProvided,
+    /// `ignore_lease` beside a lease.
+    LeaseProvided,
+    /// More operations than a transaction may have.
+    TooManyOperations,
+    /// A transaction writes one key twice.
+    DuplicateKey,
+    /// An order or a sort target that does not exist.
+    InvalidSortOption,
+    /// A request, or a key in it, longer than any that is taken.
+    RequestTooLarge,
+    /// The revision is older than the compacted one.
+    Compacted,
+    /// The revision has not come yet.
+    FutureRevision,
+    /// No lease has that id.
+    LeaseNotFound,
+    /// An entry of the log that this version cannot read.
+    NotCapable,
+}
+
+impl KvError {
+    fn parts(self) -> (Code, &'static str) {
+        use Code::{FailedPrecondition, InvalidArgument, NotFound, OutOfRange};
+        match self {
+            Self::EmptyKey => (InvalidArgument, "etcdserver: key is not provided"),
+            Self::KeyNotFound => (InvalidArgument, "etcdserver: key not found"),
+            Self::ValueProvided => (InvalidArgument, "etcdserver: value is provided"),
+            Self::LeaseProvided => (InvalidArgument, "etcdserver: lease is provided"),
+            Self::TooManyOperations => {
+                (InvalidArgument, "etcdserver: too many operations in txn request")
+            }
+            Self::DuplicateKey => {
+                (InvalidArgument, "etcdserver: duplicate key given in txn request")
+            }
+            Self::InvalidSortOption => (InvalidArgument, "etcdserver: invalid sort option"),
+            Self::RequestTooLarge => (InvalidArgument, "etcdserver: request is too large"),
+            Self::Compacted => {
+                (OutOfRange, "etcdserver: mvcc: required revision has been compacted")
+            }
+            Self::FutureRevision => {
+                (OutOfRange, "etcdserver: mvcc: required revision is a future revision")
+            }
+            Self::LeaseNotFound => (NotFound, "etcdserver: requested lease not found"),
+            Self::NotCapable => (FailedPrecondition, "etcdserver: not capable"),
+        }
+    }
+
+    /// The gRPC code.
+    pub fn code(self) -> Code {
+        self.parts().0
+    }
+
+    /// The message on the wire.
+    pub fn message(self) -> &'static str {
+        self.parts().1
+    }
+}
+
+impl From<KvError> for Status {
+    fn from(error: KvError) -> Self {
+        Self::new(error.code(), error.message())
+    }
+}
+
+/// The store itself failed: nothing more can be applied on this machine.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Reading or writing the tables failed.
+    #[error("the key-value store failed: {0}")]
+    Tables(#[from] Arc<fjall::Error>),
+    /// What was read is not what was written.
+    #[error("the key-value store is corrupt: {0}")]
+    Corrupt(&'static str),
+    /// A later version of this program wrote it.
+    #[error("the key-value store has format {found}, and this program knows {known}: upgrade it")]
+    NewerFormat {
+        /// The format on disk.
+        found: u32,
+        /// The newest format that can be read.
+        known: u32,
+    },
+    /// Entries must come in order, each once.
+    #[error("entry {found:?} came where {expected:?} was due")]
+    OutOfOrder {
+        /// The entry that is next.
+        expected: Index,
+        /// The entry that came.
+        found: Index,
+    },
+    /// A thread of the store could not be started.
+    #[error("the store cannot start its thread: {0}")]
+    Thread(Arc<std::io::Error>),
+}
+
+impl From<fjall::Error> for StoreError {
+    fn from(error: fjall::Error) -> Self {
+        Self::Tables(Arc::new(error))
+    }
+}
+
+/// Why there is no answer: either of the two.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Failure {
+    /// The request was refused.
+    #[error(transparent)]
+    Refused(#[from] KvError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<fjall::Error> for Failure {
+    fn from(error: fjall::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<Failure> for Status {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(error) => error.into(),
+            Failure::Store(error) => Self::internal(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The store's one thread: it flushes, and sweeps when there is nothing to flush.
+//!
+//! It alone writes the tables. When it fails, it says so to everyone who waits, and ends.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{RwLockReadGuard, RwLockWriteGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use raft_core::Index;
+use tokio::sync::watch;
+
+use super::base::Base;
+use super::error::StoreError;
+use super::flush::flush;
+use super::state::State;
+use super::sweep;
+
+/// With more sorted runs than this a flush waits until some have been merged.
+const RUNS_MAX: usize = 12;
+
+/// How often it looks whether they have.
+const MERGE_POLL: Duration = Duration::from_millis(5);
+
+/// How far the store's work in the background has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The last entry whose effects the store keeps whatever happens to this process: the log
+    /// is needed only from the next one on.
+    pub durable_applied: Index,
+    /// What compactions up to this revision gave up is deleted.
+    pub swept: i64,
+}
+
+impl From<&Base> for Progress {
+    fn from(base: &Base) -> Self {
+        Self { durable_applied: base.mark.applied, swept: base.upkeep.sweep.done }
+    }
+}
+
+/// What the thread shares with writers and readers.
+pub(super) struct Shared {
+    state: RwLock<State>,
+    control: Mutex<Control>,
+    changed: Condvar,
+    pub progress: watch::Sender<Progress>,
+}
+
+#[derive(Default)]
+struct Control {
+    is_due: bool,
+    is_stopping: bool,
+    failed: Option<StoreError>,
+}
+
+impl Shared {
+    pub fn new(state: State) -> Self {
+        let progress = watch::Sender::new(Progress::from(&*state.base));
+        let (control, changed) = (Mutex::default(), Condvar::new());
+        Self { state: RwLock::new(state), control, changed, progress }
+    }
+
+    pub fn read(&self) -> RwLockReadGuard<'_, State> {
+        // A panic in the middle of a request leaves changes of half of it: let nobody see them.
+        self.state.read().expect("no request panicked")
+    }
+
+    pub fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().expect("no request panicked")
+    }
+
+    /// Has the thread flush now.
+    pub fn demand_flush(&self) {
+        self.control().is_due = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until `ready`, which is asked again whenever the thread has finished something.
+    pub fn wait_until(&self, ready: impl Fn(&State) -> bool) -> Result<(), StoreError> {
+        let mut control = self.control();
+        loop {
+            if let Some(error) = &control.failed {
+                return Err(error.clone());
+            }
+            // The thread never holds the state's lock while it takes this one.
+            if ready(&self.read()) {
+                return Ok(());
+            }
+            control = self.changed.wait(control).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Fails when the thread has failed.
+    pub fn check(&self) -> Result<(), StoreError> {
+        match &self.control().failed {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for work: whether there may be some, or `false` when it is time to end.
+    fn next(&self, interval: Duration) -> bool {
+        let mut control = self.control();
+        if !control.is_due && !control.is_stopping {
+            let waited = self.changed.wait_timeout(control, interval);
+            control = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        control.is_due = false;
+        !control.is_stopping
+    }
+}
+
+/// The running thread. Dropping it stops it where it stands, as a crash would.
+pub(super) struct Keeper {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    pub fn start(shared: &Arc<Shared>, interval: Duration) -> Result<Self, StoreError> {
+        let own = Arc::clone(shared);
+        let thread = std::thread::Builder::new()
+            .name("kv-keeper".into())
+            .spawn(move || keep(&own, interval))
+            .map_err(|error| StoreError::Thread(Arc::new(error)))?;
+        Ok(Self { shared: Arc::clone(shared), thread: Some(thread) })
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.shared.control().is_stopping = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // What it could say is in `failed`.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn keep(shared: &Shared, interval: Duration) {
+    while shared.next(interval) {
+        match work(shared) {
+            Ok(Work::Finished) => {}
+            Ok(Work::Left) => shared.control().is_due = true,
+            Err(error) => {
+                tracing::error!(%error, "the key-value store has failed");
+                shared.control().failed = Some(error);
+                shared.changed.notify_all();
+                return;
+            }
+        }
+        shared.changed.notify_all();
+    }
+}
+
+enum Work {
+    Finished,
+    Left,
+}
+
+/// Flushes what there is, or else does a step of the sweep.
+fn work(shared: &Shared) -> Result<Work, StoreError> {
+    let (frozen, base) = {
+        let mut state = shared.write();
+        if state.frozen.is_none() && state.mark != state.base.mark {
+            state.freeze();
+        }
+        (state.frozen.clone(), Arc::clone(&state.base))
+    };
+    let new = match &frozen {
+        Some(frozen) => {
+            while base.tables.runs() > RUNS_MAX && !shared.control().is_stopping {
+                std::thread::sleep(MERGE_POLL);
+            }
+            flush(&base, frozen)?
+        }
+        None if sweep::is_due(&base) => sweep::step(&base, sweep::STEP_CHANGES)?,
+        None => return Ok(Work::Finished),
+    };
+    let left = sweep::is_due(&new);
+    let progress = Progress::from(&new);
+    {
+        let mut state = shared.write();
+        state.base = Arc::new(new);
+        if frozen.is_some() {
+            state.frozen = None;
+        }
+    }
+    shared.progress.send_replace(progress);
+    Ok(if left { Work::Left } else { Work::Finished })
+}

@@ -1,0 +1,153 @@
+//! The state machine: keys and values with their history, as etcd keeps them.
+//!
+//! ```text
+//!            Store (one thread applies)            StoreReader (any thread reads)
+//!                 | apply                             | range, txn, events
+//!        +--------v-----------------------------------v--------+
+//! memory |  active changes      frozen changes                 |  one lock, held for a batch
+//!        +----------------------------|------------------------+
+//!                                     | flush: sorted runs, synced, the mark last
+//! disk      revisions   index   keys  v     (fjall, written by the keeper's thread alone)
+//! ```
+//! Raft's log is the journal. What was applied is in memory until enough has come together, and
+//! is then written in one piece, with the index of the last entry in the same atomic step; after
+//! a crash the entries behind it are applied again. Nothing is synced for a write, and nothing is
+//! written twice.
+//!
+//! Memory holds at most two lots of changes of [`Options::flush_bytes`] each, and what one call
+//! of [`Store::apply`] brings.
+
+mod apply;
+mod base;
+mod delta;
+mod error;
+mod flush;
+mod format;
+mod hash;
+mod keeper;
+mod range;
+mod reader;
+mod span;
+mod state;
+mod sweep;
+mod txn;
+mod validate;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use raft_core::{Entry, Index};
+
+pub use apply::{Answer, Response, encode};
+pub use error::{Failure, KvError, StoreError};
+pub use format::KEY_BYTES_MAX;
+pub use keeper::Progress;
+pub use reader::{Size, StateHash, StoreReader};
+pub use txn::{is_serializable, only_reads};
+pub use validate::{validate_delete_range, validate_put, validate_range, validate_txn};
+
+use base::{Base, Tables};
+use keeper::{Keeper, Shared};
+use state::State;
+
+/// How the store uses memory and disk. None of it changes what it answers.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// So many bytes of changes are flushed together.
+    pub flush_bytes: usize,
+    /// Changes are flushed when they are older than this.
+    pub flush_interval: Duration,
+    /// Blocks of the tables that are kept in memory, in bytes.
+    pub cache_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            flush_bytes: 12 << 20,
+            flush_interval: Duration::from_secs(10),
+            cache_bytes: 8 << 20,
+        }
+    }
+}
+
+/// The writing side of the store. Dropping it leaves the disk as a crash would: what was not
+/// flushed must be applied again.
+pub struct Store {
+    shared: Arc<Shared>,
+    flush_bytes: usize,
+    _keeper: Keeper,
+}
+
+impl Store {
+    /// Opens the store in directory `path`, which is made where there is none.
+    ///
+    /// # Errors
+    /// The directory cannot be read or written, another process has it, or what is in it is
+    /// damaged or of a newer format.
+    pub fn open(path: &Path, options: &Options) -> Result<(Self, StoreReader), StoreError> {
+        let base = Base::read(Tables::open(path, options.cache_bytes)?)?;
+        let shared = Arc::new(Shared::new(State::new(base)));
+        let keeper = Keeper::start(&shared, options.flush_interval)?;
+        let reader = StoreReader(Arc::clone(&shared));
+        Ok((Self { shared, flush_bytes: options.flush_bytes, _keeper: keeper }, reader))
+    }
+
+    /// The last entry that was applied: the next one to apply is behind it.
+    pub fn applied(&self) -> Index {
+        self.shared.read().mark.applied
+    }
+
+    /// The last entry whose effects are on disk whatever happens: the log is needed only from
+    /// the next one on.
+    pub fn durable_applied(&self) -> Index {
+        self.shared.read().base.mark.applied
+    }
+
+    /// Applies the next entries: one response for each that holds a command, in order. Readers
+    /// see all of them or none.
+    ///
+    /// # Errors
+    /// The store failed. Nothing more can be applied, and the responses are worth nothing.
+    pub fn apply(
+        &mut self,
+        entries: &[Entry],
+        responses: &mut Vec<Response>,
+    ) -> Result<(), StoreError> {
+        let mut state = self.shared.write();
+        let compacted = state.mark.compacted;
+        for entry in entries {
+            responses.extend(apply::apply(&mut state, entry)?);
+        }
+        let is_full = state.active.bytes() >= self.flush_bytes;
+        if is_full && state.frozen.is_none() {
+            state.freeze();
+        }
+        let must_wait = state.active.bytes() >= self.flush_bytes;
+        let is_compaction = state.mark.compacted != compacted;
+        drop(state);
+        if is_full || is_compaction {
+            self.shared.demand_flush();
+        }
+        if must_wait {
+            // The disk is slower than the writers: they wait for it here.
+            self.shared.wait_until(|state| state.frozen.is_none())?;
+        }
+        self.shared.check()
+    }
+
+    /// Writes to disk all that was applied so far, and returns when it is durable.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        let applied = self.applied();
+        self.shared.demand_flush();
+        self.shared.wait_until(|state| state.base.mark.applied >= applied)
+    }
+}
