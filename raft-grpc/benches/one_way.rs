@@ -18,13 +18,22 @@ use tokio::sync::mpsc;
 type Received = mpsc::Receiver<Vec<Envelope>>;
 
 fn main() {
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    runtime.block_on(async {
-        let (sender, mut received, _receiver) = connect().await;
-        for (name, window) in [("paced", 1), ("stream", 16), ("stream", 256), ("stream", 4096)] {
-            measure(name, window, &sender, &mut received).await;
-        }
-    });
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let two_workers = builder.worker_threads(2).enable_all().build().expect("a runtime");
+    println!("two workers:");
+    // Spawned, so that the measuring task runs on a worker, as an engine's driver does.
+    two_workers.block_on(async { tokio::spawn(all()).await }).expect("no panic");
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let one_thread = builder.enable_all().build().expect("a runtime");
+    println!("one thread:");
+    one_thread.block_on(all());
+}
+
+async fn all() {
+    let (sender, mut received, _receiver) = connect().await;
+    for (name, window) in [("paced", 1), ("stream", 16), ("stream", 256), ("stream", 4096)] {
+        measure(name, window, &sender, &mut received).await;
+    }
 }
 
 async fn connect() -> (GrpcTransport, Received, GrpcTransport) {

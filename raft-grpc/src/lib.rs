@@ -15,6 +15,40 @@
 //!  engine ◄── mpsc per lane ◄── Reader ◄── greeting checked ◄── HTTP/2 ◄── the peer
 //! ```
 //!
+//! ```
+//! # use std::collections::BTreeMap;
+//! # use raft_core::{Envelope, Index, Message, NodeId, Round, Term, Transport};
+//! # use raft_grpc::{ClusterId, Config, GrpcTransport, Identity, Inbound, Incarnation};
+//! # use tokio::{net::TcpListener, sync::mpsc};
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let node = |id| NodeId::new(id).unwrap();
+//! # let (a, b) = (TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("127.0.0.1:0").await?);
+//! # let peers = BTreeMap::from([
+//! #     (node(1), a.local_addr()?.to_string()),
+//! #     (node(2), b.local_addr()?.to_string()),
+//! # ]);
+//! let start = |id: u64| {
+//!     let (control, received_control) = mpsc::channel(256);
+//!     let (bulk, received_bulk) = mpsc::channel(64);
+//!     let identity =
+//!         Identity { cluster: ClusterId(7), node: node(id), incarnation: Incarnation(id) };
+//!     let inbound = Inbound { control, bulk };
+//!     let transport = GrpcTransport::start(identity, Config::default(), &peers, inbound)?;
+//!     Ok::<_, raft_grpc::ConfigError>((transport, received_control, received_bulk))
+//! };
+//! let (one, ..) = start(1)?;
+//! let (two, mut received, _) = start(2)?;
+//! tokio::spawn(one.serve(a, std::future::pending()));
+//! tokio::spawn(two.serve(b, std::future::pending()));
+//!
+//! let message = Message::Heartbeat { commit: Index(1), round: Round(1) };
+//! one.send(&mut vec![Envelope { from: node(1), to: node(2), term: Term(1), message }]);
+//! assert_eq!(received.recv().await.unwrap()[0].from, node(1));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Payloads of received entries share the buffer they were received in: whoever keeps one for
 //! long copies it.
 

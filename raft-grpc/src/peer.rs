@@ -55,6 +55,8 @@ struct State {
     causes: Causes,
     /// The tasks that keep its streams.
     links: Vec<AbortHandle>,
+    /// It is no peer any more: streams end as soon as they begin.
+    closed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -89,6 +91,7 @@ impl Peer {
             lanes: PerLane::default(),
             causes: Causes::default(),
             links: Vec::new(),
+            closed: false,
         };
         Self { id, queues, state: Mutex::new(state) }
     }
@@ -117,6 +120,7 @@ impl Peer {
     /// Ends every stream, to and from the peer.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
+        state.closed = true;
         for link in state.links.drain(..) {
             link.abort();
         }
@@ -180,7 +184,10 @@ impl Peer {
     /// when this one has to end in turn.
     pub(crate) fn on_reading(&self, lane: Lane) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
-        self.lock().lanes.of_mut(lane).reading = Some(sender);
+        let mut state = self.lock();
+        if !state.closed {
+            state.lanes.of_mut(lane).reading = Some(sender);
+        }
         receiver
     }
 

@@ -89,7 +89,7 @@ async fn through_proxy(config: Config) -> (Node, Node, Arc<Proxy>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_bulk_connection_delays_no_heartbeat_and_is_replaced() {
-    let config = Config::for_timing(Duration::from_millis(100), Duration::from_millis(1000));
+    let config = Config::for_timing(Duration::from_millis(200), Duration::from_millis(2000));
     let (a, mut b, proxy) = through_proxy(config).await;
     a.send([append(1, 2, 1, &[200 << 10])]);
     receive(&mut b.bulk, 1).await;

@@ -163,6 +163,7 @@ async fn peers_come_move_and_go() {
     assert_eq!(receive(&mut b.control, 1).await, [heartbeat(1, 2, 1)]);
 
     b.transport.remove_peer(id(1));
+    assert!(b.transport.stats().is_empty());
     let refused =
         |error: &Option<String>| error.as_ref().is_some_and(|it| it.contains("not a member"));
     a.until(2, "refusal", |peer| refused(&peer.control.last_error)).await;
