@@ -3,7 +3,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::ops::Sub;
+use std::ops::{Add, Sub};
 
 thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
@@ -27,6 +27,13 @@ impl Allocations {
     /// Of this thread, up to now.
     pub fn now() -> Self {
         Self { count: COUNT.get(), bytes: BYTES.get() }
+    }
+}
+
+impl Add for Allocations {
+    type Output = Self;
+    fn add(self, more: Self) -> Self {
+        Self { count: self.count + more.count, bytes: self.bytes + more.bytes }
     }
 }
 

@@ -17,9 +17,9 @@ pub struct Cores {
     nodes: Vec<Raft>,
     now: Instant,
     requests: RequestId,
-    /// What happens now, and what comes of it.
-    events: Vec<(usize, Event)>,
-    next: Vec<(usize, Event)>,
+    /// What waits for each node.
+    inboxes: [Vec<Event>; 3],
+    events: Vec<Event>,
     effects: Vec<Effect>,
 }
 
@@ -41,43 +41,40 @@ impl Cores {
             nodes: nodes.into(),
             now: Instant(0),
             requests: RequestId(1),
+            inboxes: Default::default(),
             events: Vec::new(),
-            next: Vec::new(),
             effects: Vec::new(),
         };
         cores.now = cores.nodes[0].deadline().expect("a follower waits for an election");
-        cores.next.push((0, Event::Timer));
+        cores.inboxes[0].push(Event::Timer);
         cores.run();
         assert_eq!(cores.nodes[0].role(), RoleKind::Leader, "nobody stands in its way");
         cores
     }
 
     fn run(&mut self) {
-        while !self.next.is_empty() {
-            mem::swap(&mut self.events, &mut self.next);
-            for at in 0..self.events.len() {
-                let (at, event) = &mut self.events[at];
-                let (at, event) = (*at, mem::replace(event, Event::Timer));
-                self.nodes[at].handle(self.now, event, &mut self.effects);
+        while self.inboxes.iter().any(|inbox| !inbox.is_empty()) {
+            for at in 0..3 {
+                mem::swap(&mut self.events, &mut self.inboxes[at]);
+                for event in self.events.drain(..) {
+                    self.nodes[at].handle(self.now, event, &mut self.effects);
+                }
                 self.perform(at);
             }
-            self.events.clear();
         }
     }
 
     fn perform(&mut self, at: usize) {
         for effect in self.effects.drain(..) {
             match effect {
-                Effect::Persist(write) => {
-                    self.next.push((at, Event::Persisted(write.ticket)));
-                }
+                Effect::Persist(write) => self.inboxes[at].push(Event::Persisted(write.ticket)),
                 Effect::Send(envelope) => {
                     let to = envelope.to.get() as usize - 1;
-                    self.next.push((to, Event::Receive(envelope)));
+                    self.inboxes[to].push(Event::Receive(envelope));
                 }
                 Effect::Apply { first, last } => {
                     apply(&self.nodes[at], first, last, &mut self.payloads);
-                    self.next.push((at, Event::Applied(last)));
+                    self.inboxes[at].push(Event::Applied(last));
                 }
                 Effect::Resolve { .. } | Effect::RoleChanged(_) => {}
                 other => panic!("a steady state has no {other:?}"),
@@ -104,7 +101,7 @@ impl Pump for Cores {
         self.requests = requests.end();
         let payloads = &self.payloads;
         let entries = Entries::proposal((0..self.shape.entries).map(|_| payloads.next()));
-        self.next.push((0, Event::Propose { requests, entries }));
+        self.inboxes[0].push(Event::Propose { requests, entries });
         self.run();
         let last = self.nodes[0].last().index;
         let applied = |node: &Raft| node.applied_index() == last;

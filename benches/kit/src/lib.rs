@@ -5,12 +5,14 @@
 
 mod allocations;
 mod cores;
+mod journal;
 mod pump;
 mod rounds;
 mod table;
 
 pub use allocations::{Allocations, Counting};
 pub use cores::Cores;
+pub use journal::{BATCHES, Journal, PAYLOAD_BYTES, RawFile, noise};
 pub use pump::{Applied, Payloads, Pump, SHAPES, Shape};
 pub use rounds::{Effort, Figures, Round, interleave};
 pub use table::Table;

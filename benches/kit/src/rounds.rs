@@ -51,6 +51,12 @@ impl Effort {
             Self { rounds: 21, round: Duration::from_millis(20) }
         }
     }
+
+    /// For work that waits for a disk: three times as long a round.
+    #[must_use]
+    pub fn on_disk(self) -> Self {
+        Self { round: self.round * 3, ..self }
+    }
 }
 
 impl Round {

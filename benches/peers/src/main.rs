@@ -1,16 +1,33 @@
 //! Kontiki beside its rivals, in one process and in rounds that take turns.
-//! `cargo run --release --manifest-path benches/peers/Cargo.toml`, with `-- --smoke` in a moment.
+//! `cargo run --release --manifest-path benches/peers/Cargo.toml`, with `-- --smoke` in a moment,
+//! and with `-- pump` or `-- wal` for a part of it. Set `BENCH_DIR` to measure another disk than
+//! that of the temporary directory.
 
+mod raft_engine_log;
 mod raft_rs;
 
-use raft_benchkit::{Cores, Counting, Effort, Figures, Round, SHAPES, Table, interleave};
+use std::path::{Path, PathBuf};
+
+use raft_benchkit::{
+    BATCHES, Cores, Counting, Effort, Figures, Journal, Round, SHAPES, Table, interleave,
+};
+use raft_core::{Membership, NodeId};
+use raft_engine_log::RaftEngineLog;
 use raft_rs::{CommitNews, RaftRs};
+use raft_storage::{Identity, Options, Wal};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 fn main() {
-    pump(Effort::from_args());
+    let parts: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--smoke").collect();
+    let is_wanted = |part: &str| parts.is_empty() || parts.iter().any(|wanted| wanted == part);
+    if is_wanted("pump") {
+        pump(Effort::from_args());
+    }
+    if is_wanted("wal") {
+        wal(Effort::from_args().on_disk());
+    }
 }
 
 /// Three cores in one thread: see `raft_benchkit::Pump` for the rules.
@@ -62,4 +79,41 @@ fn pump(effort: Effort) {
 
 fn faster(one: Figures, other: Figures) -> Figures {
     if one.median_ns <= other.median_ns { one } else { other }
+}
+
+/// Batches of entries, each written and synced: see `raft_benchkit::Journal` for the rules.
+fn wal(effort: Effort) {
+    let base = std::env::var_os("BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    let mut table = Table::new([
+        "entries a batch",
+        "ours µs",
+        "raft-engine",
+        "ratio",
+        "ours allocations/batch",
+        "raft-engine",
+    ]);
+    for batch in BATCHES {
+        let dir = tempfile::tempdir_in(&base).expect("a directory for the logs");
+        let mut ours = Journal::new(create(&dir.path().join("ours")), batch);
+        let mut theirs = RaftEngineLog::new(&dir.path().join("theirs"), batch);
+        let sides: [&mut dyn FnMut(u64) -> _; 2] =
+            [&mut |count| ours.round(count), &mut |count| theirs.round(count)];
+        let [ours, theirs] = interleave(effort, 16, sides);
+        table.row([
+            batch.to_string(),
+            format!("{:.1}", ours.median_ns / 1e3),
+            format!("{:.1}", theirs.median_ns / 1e3),
+            format!("{:.2}", ours.median_ns / theirs.median_ns),
+            format!("{:.2}", ours.allocations),
+            format!("{:.2}", theirs.allocations),
+        ]);
+    }
+    println!("one write and one sync a batch, 256 bytes an entry, in {}:\n{table}", base.display());
+}
+
+fn create(dir: &Path) -> Wal {
+    let node_id = NodeId::new(1).expect("not zero");
+    let identity = Identity { cluster_id: 1, node_id, incarnation: 1 };
+    let membership = Membership::new([node_id]).expect("not empty");
+    Wal::create(dir, identity, &membership, &Options::default()).expect("an empty directory").0
 }
