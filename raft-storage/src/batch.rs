@@ -2,7 +2,8 @@
 
 use raft_core::{Entry, HardState, LogPosition, NodeId, Payload, Write};
 
-use crate::frame::{Commit, Frame, Kind, link};
+use crate::check::link;
+use crate::frame::{Commit, Frame, Kind};
 use crate::sector::{DATA_BYTES, HEAD_BYTES, SECTOR_BYTES, Salt, seal, stamp_of};
 use crate::state::{State, Step};
 
@@ -117,7 +118,7 @@ impl Batch {
 
     fn frame(&mut self, kind: Kind, position: LogPosition, payload: &[u8]) {
         let (header, check) = Frame::new(kind, position, payload).encode();
-        self.chain = link(self.chain, &check.to_le_bytes());
+        self.chain = link(self.chain, check);
         self.frames += 1;
         self.put(&header);
         self.put(payload);

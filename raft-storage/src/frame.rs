@@ -22,10 +22,13 @@
 //!   5 snapshot mark, 6 membership: reserved
 //! ```
 //!
-//! The chain is a CRC-32C that runs over the header checks of all frames of all batches, and over
-//! batch, synced and frames of each commit: one commit vouches for everything before it.
+//! The chain runs over the header checks of all frames of all batches, then over batch, synced (the
+//! lower half of each first) and frames of each commit, so that one commit vouches for everything
+//! before it. Its step: xor the number, rotate left by 13, multiply by 0x9e3779b1.
 
 use raft_core::{Index, LogPosition, Term};
+
+use crate::check::{crc, link};
 
 pub(crate) const HEADER_BYTES: usize = 32;
 pub(crate) const COMMIT_BYTES: usize = 24;
@@ -86,7 +89,7 @@ pub(crate) enum FrameError {
 impl Frame {
     pub(crate) fn new(kind: Kind, position: LogPosition, payload: &[u8]) -> Self {
         let payload_bytes = u32::try_from(payload.len()).expect("a payload is below 4 GiB");
-        Self { kind, position, payload_bytes, payload_check: crc32c::crc32c(payload) }
+        Self { kind, position, payload_bytes, payload_check: crc(payload) }
     }
 
     /// The header as it stands on disk, and its check.
@@ -97,7 +100,7 @@ impl Frame {
         bytes[12..14].copy_from_slice(&self.kind.code());
         bytes[16..24].copy_from_slice(&self.position.index.0.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.position.term.0.to_le_bytes());
-        let check = crc32c::crc32c(&bytes[4..]);
+        let check = crc(&bytes[4..]);
         bytes[..4].copy_from_slice(&check.to_le_bytes());
         (bytes, check)
     }
@@ -105,7 +108,7 @@ impl Frame {
     /// Reads a header; gives its check too, for the chain.
     pub(crate) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<(Self, u32), FrameError> {
         let check = u32_at(bytes, 0);
-        if check != crc32c::crc32c(&bytes[4..]) {
+        if check != crc(&bytes[4..]) {
             return Err(FrameError::Check);
         }
         let kind = Kind::parse([bytes[12], bytes[13]]).ok_or(FrameError::Unknown)?;
@@ -131,9 +134,9 @@ pub(crate) struct Commit {
 impl Commit {
     /// A commit with its link of the chain; `chain` runs up to the frame before it.
     pub(crate) fn linked(batch: u64, synced: u64, frames: u32, chain: u32) -> Self {
-        let chain = link(chain, &batch.to_le_bytes());
-        let chain = link(chain, &synced.to_le_bytes());
-        Self { batch, synced, frames, chain: link(chain, &frames.to_le_bytes()) }
+        let halves = |number: u64| [number as u32, (number >> 32) as u32];
+        let numbers = [halves(batch), halves(synced)].into_iter().flatten().chain([frames]);
+        Self { batch, synced, frames, chain: numbers.fold(chain, link) }
     }
 
     pub(crate) fn encode(&self) -> [u8; COMMIT_BYTES] {
@@ -153,11 +156,6 @@ impl Commit {
             frames: u32_at(bytes, 20),
         }
     }
-}
-
-/// Lets the chain run over some more bytes.
-pub(crate) fn link(chain: u32, bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(chain, bytes)
 }
 
 /// The number at a place that the layout gives, in bytes that are long enough for it.
@@ -196,7 +194,7 @@ mod tests {
         for (place, value) in [(12, 5), (13, 2), (14, 1)] {
             let (mut bytes, _) = Frame::new(Kind::Truncate, LogPosition::ZERO, b"").encode();
             bytes[place] = value;
-            let check = crc32c::crc32c(&bytes[4..]);
+            let check = crc(&bytes[4..]);
             bytes[..4].copy_from_slice(&check.to_le_bytes());
             assert_eq!(Frame::decode(&bytes), Err(FrameError::Unknown));
         }

@@ -1,5 +1,6 @@
 //! placeholder
 mod batch;
+mod check;
 mod disk;
 mod error;
 mod frame;

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use raft_core::{Membership, NodeId};
 
 use crate::Identity;
+use crate::check::crc;
 use crate::disk::{Access, Disk, DiskFile, read_full, write_full};
 use crate::error::DiskError;
 use crate::frame::{u32_at, u64_at};
@@ -161,7 +162,7 @@ impl Meta {
         for (offset, number) in numbers.into_iter().chain(voters) {
             bytes[offset..offset + 8].copy_from_slice(&number.to_le_bytes());
         }
-        let check = crc32c::crc32c(&bytes[..length - 4]);
+        let check = crc(&bytes[..length - 4]);
         bytes[length - 4..].copy_from_slice(&check.to_le_bytes());
         bytes
     }
@@ -188,7 +189,7 @@ fn decode_known(bytes: &[u8]) -> Option<Meta> {
     let whole = length >= VOTERS_OFFSET + 4 && length.is_multiple_of(SECTOR_BYTES);
     if !whole
         || u64_at(bytes, 16) != length as u64
-        || u32_at(bytes, length - 4) != crc32c::crc32c(&bytes[..length - 4])
+        || u32_at(bytes, length - 4) != crc(&bytes[..length - 4])
     {
         return None;
     }

@@ -9,6 +9,7 @@
 //!
 //! The check tells a newer format from a damaged number.
 
+use crate::check::crc;
 use crate::frame::u32_at;
 
 pub(crate) const PREAMBLE_BYTES: usize = 16;
@@ -34,16 +35,13 @@ pub(crate) fn put(file: &mut [u8], magic: [u8; 8]) {
 fn put_format(file: &mut [u8], magic: [u8; 8], format: u32) {
     file[..8].copy_from_slice(&magic);
     file[8..12].copy_from_slice(&format.to_le_bytes());
-    let check = crc32c::crc32c(&file[..12]);
+    let check = crc(&file[..12]);
     file[12..16].copy_from_slice(&check.to_le_bytes());
 }
 
 /// Reads the preamble of a file.
 pub(crate) fn read(file: &[u8], magic: [u8; 8]) -> Preamble {
-    if file.len() < PREAMBLE_BYTES
-        || file[..8] != magic
-        || u32_at(file, 12) != crc32c::crc32c(&file[..12])
-    {
+    if file.len() < PREAMBLE_BYTES || file[..8] != magic || u32_at(file, 12) != crc(&file[..12]) {
         return Preamble::Bad;
     }
     match u32_at(file, 8) {

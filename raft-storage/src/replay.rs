@@ -29,9 +29,10 @@ use std::sync::Arc;
 
 use raft_core::{HardState, Index, LogPosition, NodeId};
 
+use crate::check::link;
 use crate::disk::{Access, Disk, read_full};
 use crate::error::{Damage, DiskError};
-use crate::frame::{COMMIT_BYTES, Commit, Frame, Kind, VOTE_BYTES, link, u64_at};
+use crate::frame::{COMMIT_BYTES, Commit, Frame, Kind, VOTE_BYTES, u64_at};
 use crate::map::Map;
 use crate::meta::Meta;
 use crate::preamble::FORMAT;
@@ -210,7 +211,7 @@ impl<'a> Replay<'a> {
                 stream.align();
                 return self.take(&frame, commit, first_offset);
             }
-            chain = link(chain, &check.to_le_bytes());
+            chain = link(chain, check);
             frames += 1;
             let step = read_step(stream, &frame, place)?;
             self.steps.push(step);

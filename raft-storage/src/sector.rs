@@ -5,8 +5,8 @@
 //!   +--------+------+-------+-----------------------------------+
 //!   | check  | tag  | stamp | 504 bytes of the stream of frames |
 //!   +--------+------+-------+-----------------------------------+
-//!   check  CRC-32C of the bytes 4..512, seeded with the disk incarnation, the number of the
-//!          segment and the number of the sector, so that a sector in a wrong place fails
+//!   check  CRC-32C of the bytes 4..512, xor the number of the sector, xor a CRC-32C of the disk
+//!          incarnation and the number of the segment: a sector in a wrong place fails
 //!   tag    "K!": no byte of it is zero
 //!   stamp  the lowest 16 bits of the number of the batch that the sector belongs to
 //! ```
@@ -16,6 +16,8 @@
 //! zeros, or valid and stamped with that batch. Anything else is damage, and can be told from a
 //! torn write without knowing anything about the rest of the batch. No change of a single byte
 //! turns a valid sector into zeros, because the tag alone has two bytes that are not.
+
+use crate::check::crc;
 
 pub(crate) const SECTOR_BYTES: usize = 512;
 pub(crate) const HEAD_BYTES: usize = 8;
@@ -36,22 +38,22 @@ pub(crate) enum SectorState {
     Bad,
 }
 
-/// Seeds the checks of one segment.
+/// Binds the checks of a segment to their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Salt(u32);
 
 impl Salt {
     pub(crate) fn new(incarnation: u64, segment: u64) -> Self {
-        Self(crc32c::crc32c_append(
-            crc32c::crc32c(&incarnation.to_le_bytes()),
-            &segment.to_le_bytes(),
-        ))
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&incarnation.to_le_bytes());
+        bytes[8..].copy_from_slice(&segment.to_le_bytes());
+        Self(crc(&bytes))
     }
 
     fn check(self, sector: u64, bytes: &[u8]) -> u32 {
-        // Different seeds give different checks of the same bytes, so no two sectors of a
-        // segment (of less than 2 TiB) can stand for each other.
-        crc32c::crc32c_append(self.0 ^ sector as u32, bytes)
+        // The same bytes have another check in each place, so no two sectors of a segment (of
+        // less than 2 TiB) can stand for each other.
+        crc(bytes) ^ self.0 ^ sector as u32
     }
 }
 

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use raft_core::{HardState, Index, LogPosition, NodeId, Term};
 
 use crate::Identity;
+use crate::check::crc;
 use crate::disk::{Disk, DiskFile, write_full};
 use crate::error::DiskError;
 use crate::frame::{u32_at, u64_at};
@@ -103,7 +104,7 @@ impl Header {
         ] {
             bytes[offset..offset + 8].copy_from_slice(&number.to_le_bytes());
         }
-        let check = crc32c::crc32c(&bytes[..CHECKED_BYTES]);
+        let check = crc(&bytes[..CHECKED_BYTES]);
         bytes[CHECKED_BYTES..].copy_from_slice(&check.to_le_bytes());
         bytes
     }
@@ -115,7 +116,7 @@ impl Header {
             Preamble::Bad => return Err(HeaderError::Bad),
         }
         if bytes.len() != SECTOR_BYTES
-            || u32_at(bytes, CHECKED_BYTES) != crc32c::crc32c(&bytes[..CHECKED_BYTES])
+            || u32_at(bytes, CHECKED_BYTES) != crc(&bytes[..CHECKED_BYTES])
         {
             return Err(HeaderError::Bad);
         }

@@ -1,5 +1,6 @@
 //! Reads frames out of the sectors of a segment, and checks both layers on the way.
 
+use crate::check::Running;
 use crate::disk::read_full;
 use crate::error::DiskError;
 use crate::frame::{Frame, FrameError, HEADER_BYTES};
@@ -92,12 +93,12 @@ impl<'a> Stream<'a> {
         frame: &Frame,
         mut sink: impl FnMut(&[u8]),
     ) -> Result<(), Stop> {
-        let (offset, mut check) = (self.offset(), 0);
+        let (offset, mut check) = (self.offset(), Running::new());
         self.take(u64::from(frame.payload_bytes), |piece| {
-            check = crc32c::crc32c_append(check, piece);
+            check.update(piece);
             sink(piece);
         })?;
-        if check != frame.payload_check {
+        if check.finish() != frame.payload_check {
             return Err(Stop::Bad { offset, reason: "the payload of a record is wrong" });
         }
         Ok(())
