@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use raft_core::NodeId;
+use kontiki::NodeId;
 use tracing_subscriber::EnvFilter;
 
 pub use error::ConfigError;

@@ -113,14 +113,22 @@ async fn client(lane: Arc<Lane>, mut requests: Requests, phase: Arc<Phase>) {
     while !phase.is(Phase::DRAIN) {
         let (rpc, frame) = requests.next();
         let began = Instant::now();
-        let answer = connection.call(rpc, frame).await;
-        if phase.is(Phase::MEASURE) {
-            lane.stats.record(rpc, began.elapsed(), &answer);
-        }
-        if matches!(answer, Err(CallError::Connection(_))) {
+        let mut answer = connection.call(rpc, frame).await;
+        loop {
+            if phase.is(Phase::MEASURE) {
+                lane.stats.record(rpc, began.elapsed(), &answer);
+            }
+            if !matches!(answer, Err(CallError::Connection(_))) || phase.is(Phase::DRAIN) {
+                break;
+            }
             tokio::time::sleep(RETRY_AFTER).await;
-            // A new connection that fails shows at the next request, and is counted there.
-            (generation, connection) = lane.after(generation).await;
+            match lane.after(generation).await {
+                Ok(newer) => {
+                    (generation, connection) = newer;
+                    break;
+                }
+                Err(error) => answer = Err(error),
+            }
         }
     }
 }
@@ -203,15 +211,13 @@ impl Lane {
         self.current.lock().await.clone()
     }
 
-    /// A connection that is newer than `generation`, or that one again if none can be opened.
-    async fn after(&self, generation: u64) -> (u64, Connection) {
+    /// A connection that is newer than `generation`.
+    async fn after(&self, generation: u64) -> Result<(u64, Connection), CallError> {
         let mut current = self.current.lock().await;
-        if current.0 == generation
-            && let Ok(connection) = Connection::open(&self.endpoint).await
-        {
-            *current = (generation + 1, connection);
+        if current.0 == generation {
+            *current = (generation + 1, Connection::open(&self.endpoint).await?);
         }
-        current.clone()
+        Ok(current.clone())
     }
 }
 

@@ -21,6 +21,11 @@ impl Failure {
         Self { message: message.to_string(), code: 2 }
     }
 
+    /// The same with an exit code of the command's own.
+    pub(crate) fn with_code(self, code: u8) -> Self {
+        Self { code, ..self }
+    }
+
     /// Shows the message.
     pub(crate) fn report(self) -> ExitCode {
         eprintln!("error: {}", self.message);

@@ -5,7 +5,7 @@
 //! FNV-1a over the parts, each followed by a byte that no text contains, and then MurmurHash3's
 //! finalizer, because ids are also what votes and maps are keyed by.
 
-use raft_core::NodeId;
+use kontiki::NodeId;
 
 use super::HttpUrl;
 
