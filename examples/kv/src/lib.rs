@@ -3,4 +3,5 @@
 pub mod client;
 pub mod config;
 pub mod proto;
+pub mod server;
 pub mod store;

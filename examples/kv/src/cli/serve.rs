@@ -64,13 +64,7 @@ async fn serve(config: ServeConfig, stop_with_stdin: bool) -> Result<(), Failure
         }
         tracing::info!("stopping");
     };
-    run_server(config, stop).await
-}
-
-/// The one place where the command meets the node.
-async fn run_server(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<(), Failure> {
-    drop(stop);
-    Err(Failure::new(format!("the node {} cannot be served yet", config.name)))
+    kontiki_kv::server::run(config, stop).await.map_err(Failure::new)
 }
 
 /// Returns when the user (Ctrl-C) or the system (SIGTERM) wants this process to end.

@@ -1,0 +1,25 @@
+//! The store as the engine's state machine.
+
+use kontiki::{Entry, Index, StateMachine};
+
+use crate::store::{Response, Store, StoreError};
+
+/// A store that is fed by the engine.
+pub(super) struct Machine(pub(super) Store);
+
+impl StateMachine for Machine {
+    type Response = Response;
+    type Error = StoreError;
+
+    fn applied(&self) -> Index {
+        self.0.applied()
+    }
+
+    fn apply(
+        &mut self,
+        entries: &[Entry],
+        responses: &mut Vec<Response>,
+    ) -> Result<(), StoreError> {
+        self.0.apply(entries, responses)
+    }
+}

@@ -1,0 +1,191 @@
+//! One node as clients meet it: the engine, the store, and the etcd v3 services in front.
+//!
+//! ```text
+//!   gRPC ─▶ limits ─▶ services ─▶ Backend ─▶ Node::propose ─▶ log ─▶ Machine ─▶ Store
+//!                                    └────▶ Node::read ─▶ StoreReader
+//! ```
+
+mod backend;
+mod cluster;
+mod kv;
+mod limits;
+mod machine;
+mod maintenance;
+mod publish;
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+
+use kontiki::{Builder, StartError, StopReason};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::Server;
+
+use crate::config::{HttpUrl, ServeConfig};
+use crate::proto::etcdserverpb::cluster_server::ClusterServer;
+use crate::proto::etcdserverpb::kv_server::KvServer;
+use crate::proto::etcdserverpb::maintenance_server::MaintenanceServer;
+use crate::store::{self, Store, StoreError};
+use backend::Backend;
+use limits::Limits;
+use machine::Machine;
+
+/// How many bytes of a segment of the log: many small ones are dropped sooner than a large one.
+const SEGMENT_BYTES: u64 = 64 << 20;
+/// How many bytes of recent entries a node keeps for its followers.
+const RECENT_BYTES_MAX: usize = 8 << 20;
+
+/// Why a node cannot run, or has stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The data directory cannot be made.
+    #[error("cannot make the data directory {path}: {error}; give another with --data-dir")]
+    DataDir {
+        /// The directory.
+        path: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// A client address cannot be used.
+    #[error(
+        "cannot listen on {url} for clients: {error}; is another process using the port? Give \
+         another with --listen-client-urls"
+    )]
+    Listen {
+        /// The address.
+        url: HttpUrl,
+        /// Why.
+        error: io::Error,
+    },
+    /// The store cannot be opened.
+    #[error("cannot open the store in {path}: {error}")]
+    Store {
+        /// Its directory.
+        path: String,
+        /// Why.
+        error: StoreError,
+    },
+    /// The engine cannot start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The engine stopped by itself.
+    #[error("the node has stopped: {0}")]
+    Stopped(StopReason),
+    /// Clients are no longer served.
+    #[error("clients can no longer be served: {0}")]
+    Serve(tonic::transport::Error),
+}
+
+/// Runs a node until `stop`, or until it fails.
+///
+/// # Errors
+/// See [`ServeError`]: what to do is in the message.
+pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
+    let listeners = listen(&config).await?;
+    let data_dir = config.data_dir.display().to_string();
+    std::fs::create_dir_all(&config.data_dir)
+        .map_err(|error| ServeError::DataDir { path: data_dir.clone(), error })?;
+    let path = config.data_dir.join("store");
+    let (store, reader) = Store::open(&path, &store::Options::default())
+        .map_err(|error| ServeError::Store { path: path.display().to_string(), error })?;
+    let node = engine(&config).start(Machine(store)).await?;
+    let config = Arc::new(config);
+    let backend = Backend::new(node.clone(), reader, Arc::clone(&config));
+
+    let (ending, mut ended) = watch::channel(());
+    let served = serve(backend.clone(), listeners, async move { drop(ended.changed().await) });
+    let published = tokio::spawn(publish::publish(backend));
+    tracing::info!(name = config.name, id = %config.member_id, cluster = format!("{:x}", config.cluster_id),
+        clients = %list(&config.listen_client_urls), peers = %list(&config.listen_peer_urls),
+        data_dir, "serving");
+
+    tokio::pin!(served);
+    let stopped = node.stopped();
+    tokio::pin!(stopped);
+    let outcome = tokio::select! {
+        () = stop => Ok(()),
+        reason = &mut stopped => Err(ServeError::Stopped(reason)),
+        served = &mut served => served.map_err(ServeError::Serve),
+    };
+    published.abort();
+    let reason = node.shutdown().await;
+    ending.send_replace(());
+    // Requests that are under way end with the node; their clients may take their time.
+    let grace = tokio::time::timeout(std::time::Duration::from_secs(1), served).await;
+    drop(grace);
+    match (outcome, reason) {
+        (Ok(()), StopReason::Shutdown) => Ok(()),
+        (Ok(()), reason) => Err(ServeError::Stopped(reason)),
+        (failed, _) => failed,
+    }
+}
+
+async fn listen(config: &ServeConfig) -> Result<Vec<TcpListener>, ServeError> {
+    let mut listeners = Vec::new();
+    for url in &config.listen_client_urls {
+        let bound = match url.bind_address() {
+            Some(address) => TcpListener::bind(address).await,
+            None => TcpListener::bind(url.authority()).await,
+        };
+        listeners.push(bound.map_err(|error| ServeError::Listen { url: url.clone(), error })?);
+    }
+    Ok(listeners)
+}
+
+fn engine(config: &ServeConfig) -> Builder {
+    let mut builder = Builder::new(config.member_id.get())
+        .cluster_id(config.cluster_id)
+        .data_dir(config.data_dir.join("raft"))
+        .heartbeat_interval(config.heartbeat_interval)
+        .election_timeout(config.election_timeout)
+        .entry_bytes_max(config.max_request_bytes)
+        .recent_bytes_max(RECENT_BYTES_MAX)
+        .segment_bytes(SEGMENT_BYTES);
+    for member in &config.initial_cluster {
+        builder = builder.member(member.id.get(), member.peer_url.authority());
+    }
+    for url in &config.listen_peer_urls {
+        let address = url.bind_address().map_or_else(|| url.authority(), |at| at.to_string());
+        builder = builder.listen(address);
+    }
+    builder
+}
+
+async fn serve(
+    backend: Backend,
+    listeners: Vec<TcpListener>,
+    stop: impl Future<Output = ()>,
+) -> Result<(), tonic::transport::Error> {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    health.set_service_status("", tonic_health::ServingStatus::Serving).await;
+    let message_bytes_max = backend.message_bytes_max();
+    let streams = listeners.into_iter().map(|listener| {
+        TcpListenerStream::new(listener).map(|connection| {
+            // Small answers must not wait for more of them.
+            connection.and_then(|connection| connection.set_nodelay(true).map(|()| connection))
+        })
+    });
+    let mut incoming = tokio_stream::StreamMap::new();
+    for (number, stream) in streams.enumerate() {
+        incoming.insert(number, stream);
+    }
+    Server::builder()
+        .layer(Limits { message_bytes_max })
+        .add_service(
+            KvServer::new(backend.clone())
+                .max_decoding_message_size(message_bytes_max)
+                .max_encoding_message_size(usize::MAX),
+        )
+        .add_service(ClusterServer::new(backend.clone()))
+        .add_service(MaintenanceServer::new(backend))
+        .add_service(health_service)
+        .serve_with_incoming_shutdown(incoming.map(|(_, connection)| connection), stop)
+        .await
+}
+
+fn list(urls: &[HttpUrl]) -> String {
+    urls.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
