@@ -122,6 +122,13 @@ impl Requests {
         RequestId(self.first.0.wrapping_add(self.count))
     }
 
+    /// Whether all of `part`, which is at least one, are among them.
+    pub(crate) fn contains(self, part: Self) -> bool {
+        let offset = part.first.0.checked_sub(self.first.0);
+        let end = offset.and_then(|offset| offset.checked_add(part.count));
+        part.count > 0 && end.is_some_and(|end| end <= self.count)
+    }
+
     /// The first `count` of them, and the others.
     pub(crate) fn split_at(self, count: u64) -> (Self, Self) {
         debug_assert!(count <= self.count, "a part is no larger than the whole");

@@ -52,7 +52,8 @@ impl Proposals {
         self.forwarded.push_back((requests, Untracked(unknown_at)));
     }
 
-    /// The leader answered. An answer that comes late, or twice, changes nothing.
+    /// The leader answered for some of what was handed on together: a transport may split what
+    /// is large. An answer that comes late, or twice, changes nothing.
     pub(crate) fn on_reply(
         &mut self,
         requests: Requests,
@@ -60,10 +61,14 @@ impl Proposals {
         term: Term,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(at) = self.forwarded.iter().position(|(known, _)| *known == requests) else {
-            return;
-        };
-        self.forwarded.remove(at);
+        let asked = |(known, _): &(Requests, _)| known.contains(requests);
+        let Some(at) = self.forwarded.iter().position(asked) else { return };
+        let Some((known, unknown_at)) = self.forwarded.remove(at) else { return };
+        let (before, rest) = known.split_at(requests.first.0 - known.first.0);
+        let (_, after) = rest.split_at(requests.count);
+        for open in [after, before].into_iter().filter(|open| open.count > 0) {
+            self.forwarded.insert(at, (open, unknown_at));
+        }
         match outcome {
             Ok(first) => self.place(requests, first, term),
             Err(reason) => effects.push(Effect::Refuse { requests, reason }),
@@ -150,5 +155,35 @@ impl Placed {
             return None;
         }
         Some(Self { requests: rest, first, term: self.term })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RequestId;
+
+    fn requests(first: u64, count: u64) -> Requests {
+        Requests { first: RequestId(first), count }
+    }
+
+    #[test]
+    fn what_was_handed_on_together_may_be_answered_in_parts() {
+        let (mut proposals, mut effects) = (Proposals::default(), Vec::new());
+        proposals.forward(requests(10, 9), Instant(5));
+        let overloaded = Err(Refusal::Overloaded);
+        proposals.on_reply(requests(13, 3), overloaded, Term(1), &mut effects);
+        proposals.on_reply(requests(13, 3), overloaded, Term(1), &mut effects);
+        proposals.on_reply(requests(17, 9), overloaded, Term(1), &mut effects);
+        proposals.on_reply(requests(10, 0), overloaded, Term(1), &mut effects);
+        proposals.on_reply(requests(10, 2), Ok(Index(1)), Term(1), &mut effects);
+        let refused = Effect::Refuse { requests: requests(13, 3), reason: Refusal::Overloaded };
+        assert_eq!(effects, [refused], "once, and only for what was asked");
+
+        effects.clear();
+        proposals.on_timer(Instant(5), &mut effects);
+        let unknown = |requests| Effect::Resolve { requests, outcome: Outcome::Unknown };
+        assert_eq!(effects, [unknown(requests(12, 1)), unknown(requests(16, 3))]);
+        assert_eq!(proposals.placed.len(), 1, "the part that was taken waits for its commit");
     }
 }
