@@ -7,8 +7,9 @@ use crate::frame::{Frame, FrameError, HEADER_BYTES};
 use crate::sector::{DATA_BYTES, HEAD_BYTES, SECTOR_BYTES, SectorState, state_of};
 use crate::segment::Segment;
 
-/// How much is read at once.
-const CHUNK_SECTORS: u64 = 256;
+/// How much is read at once: little at first, because most reads want little.
+const CHUNK_SECTORS_MIN: u64 = 16;
+const CHUNK_SECTORS_MAX: u64 = 256;
 
 /// Why a stream gives no more. Offsets are bytes of the file.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ pub(crate) struct Stream<'a> {
     /// When given, every sector must belong to the batch with this stamp.
     stamp: Option<u16>,
     chunk: Vec<u8>,
+    chunk_sectors: u64,
     /// The sectors that are in `chunk`.
     first: u64,
     end: u64,
@@ -41,7 +43,16 @@ pub(crate) struct Stream<'a> {
 
 impl<'a> Stream<'a> {
     pub(crate) fn new(segment: &'a Segment, place: u64) -> Self {
-        Self { segment, place, stamp: None, chunk: Vec::new(), first: 0, end: 0, checked: None }
+        Self {
+            segment,
+            place,
+            stamp: None,
+            chunk: Vec::new(),
+            chunk_sectors: CHUNK_SECTORS_MIN,
+            first: 0,
+            end: 0,
+            checked: None,
+        }
     }
 
     /// From here on, only sectors of the batch with this stamp will do.
@@ -167,7 +178,8 @@ impl<'a> Stream<'a> {
     /// The bytes of a sector, or `None` where the segment ends before it.
     fn load(&mut self, sector: u64) -> Result<Option<&[u8]>, DiskError> {
         if !(self.first..self.end).contains(&sector) {
-            let count = CHUNK_SECTORS.min(self.segment.sectors.saturating_sub(sector));
+            let count = self.chunk_sectors.min(self.segment.sectors.saturating_sub(sector));
+            self.chunk_sectors = (self.chunk_sectors * 2).min(CHUNK_SECTORS_MAX);
             self.chunk.resize(count as usize * SECTOR_BYTES, 0);
             let offset = sector * SECTOR_BYTES as u64;
             let read = read_full(&*self.segment.file, &mut self.chunk, offset)

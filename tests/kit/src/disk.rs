@@ -131,9 +131,9 @@ impl SimDisk {
         }
         if operation != Operation::Read {
             state.operations += 1;
-            let image = state.image.clone();
-            if let Some(history) = &mut state.history {
-                history.push(image);
+            let State { image, history, .. } = &mut *state;
+            if let Some(history) = history {
+                history.push(image.clone());
             }
         }
         match fault {
@@ -271,5 +271,90 @@ impl DiskLock for SimLock {}
 impl Drop for SimLock {
     fn drop(&mut self) {
         self.disk.lock().locks.remove(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(disk: &SimDisk, path: &str) -> Option<Vec<u8>> {
+        let found = disk.files().into_iter().find(|(name, _)| name == Path::new(path));
+        found.map(|(_, bytes)| bytes)
+    }
+
+    /// A disk with `/d/file`, durable, which holds two sectors of ones.
+    fn disk() -> (SimDisk, Arc<dyn DiskFile>) {
+        let disk = SimDisk::new();
+        disk.put_file(Path::new("/d/file"), &[1; 1024]);
+        let file = disk.open(Path::new("/d/file"), Access::ReadWrite).expect("it is there");
+        (disk, file)
+    }
+
+    #[test]
+    fn a_cut_keeps_any_subset_of_the_sectors_and_every_subset_happens() {
+        let mut outcomes = BTreeSet::new();
+        for seed in 0..200 {
+            let (disk, file) = disk();
+            file.write_at(&[2; 1024], 0).expect("a healthy disk");
+            let left = read(&disk.power_cut(seed), "/d/file").expect("its name was durable");
+            assert!(file.read_at(&mut [0], 0).is_err(), "the old disk is dead");
+            assert!(left.chunks(512).all(|sector| sector == [1; 512] || sector == [2; 512]));
+            outcomes.insert((left[0], left[512]));
+        }
+        assert_eq!(outcomes.len(), 4);
+    }
+
+    #[test]
+    fn what_was_synced_stays_and_what_was_not_may_have_been_any_of_its_contents() {
+        let mut outcomes = BTreeSet::new();
+        for seed in 0..200 {
+            let (disk, file) = disk();
+            file.write_at(&[2; 512], 0).expect("a healthy disk");
+            file.sync_data().expect("a healthy disk");
+            file.write_at(&[3; 512], 0).expect("a healthy disk");
+            file.write_at(&[4; 512], 0).expect("a healthy disk");
+            outcomes.insert(read(&disk.power_cut(seed), "/d/file").expect("a file")[0]);
+        }
+        assert_eq!(outcomes, BTreeSet::from([2, 3, 4]));
+    }
+
+    #[test]
+    fn names_are_durable_only_when_their_directory_was_synced() {
+        let rename = |synced: bool| {
+            let (disk, _) = disk();
+            disk.rename(Path::new("/d/file"), Path::new("/d/new")).expect("it is there");
+            if synced {
+                disk.sync_dir(Path::new("/d")).expect("a healthy disk");
+            }
+            let outcomes = (0..200).map(|seed| {
+                let left = SimDisk::from_image(disk.image().after_power_cut(seed));
+                (read(&left, "/d/file").is_some(), read(&left, "/d/new").is_some())
+            });
+            outcomes.collect::<BTreeSet<_>>()
+        };
+        assert_eq!(rename(false).len(), 4, "either name, both, or none");
+        assert_eq!(rename(true), BTreeSet::from([(false, true)]));
+    }
+
+    #[test]
+    fn a_failed_sync_loses_for_good_what_it_was_to_make_durable() {
+        let (disk, file) = disk();
+        file.write_at(&[2; 512], 0).expect("a healthy disk");
+        disk.inject(Operation::Sync, 1, Fault::Error(Fault::IO));
+        assert_eq!(file.sync_data().map_err(|error| error.raw_os_error()), Err(Some(Fault::IO)));
+        file.sync_data().expect("the second sync claims that all is well");
+        assert_eq!(read(&disk, "/d/file").expect("a file")[0], 2, "visible");
+        assert_eq!(read(&disk.power_cut(2), "/d/file").expect("a file")[0], 1, "and gone");
+    }
+
+    #[test]
+    fn one_seed_gives_one_outcome() {
+        let (disk, file) = disk();
+        file.write_at(&[2; 4000], 100).expect("a healthy disk");
+        for seed in 0..50 {
+            let cut = || SimDisk::from_image(disk.image().after_power_cut(seed)).files();
+            assert_eq!(cut(), cut());
+        }
     }
 }

@@ -6,3 +6,4 @@ mod faults;
 mod golden;
 mod model;
 mod opening;
+mod reading;

@@ -3,10 +3,8 @@
 
 use std::path::Path;
 
-use raft_core::{Index, LogReader, LogStore, NodeId};
-use raft_storage::{
-    CreateError, OpenError, Options, OptionsError, Owner, Verdict, Wal, WalError, inspect,
-};
+use raft_core::{Index, LogStore, NodeId};
+use raft_storage::{CreateError, OpenError, Options, OptionsError, Owner, Verdict, Wal, inspect};
 use raft_testkit::disk::SimDisk;
 use rand::RngExt;
 
@@ -143,33 +141,6 @@ fn other_files_in_the_directory_are_left_alone() {
     drop(create(&disk));
     drop(open(&disk));
     assert!(disk.files().contains(&(dir().join("snapshot"), b"precious".to_vec())));
-}
-
-#[test]
-fn reads_keep_to_what_was_asked_for() {
-    let disk = SimDisk::new();
-    let mut wal = create(&disk);
-    let reader = wal.reader();
-    let all: Vec<_> = (1..=200).map(|index| command(index, 1, &[1; 100])).collect();
-    for batch in all.chunks(7) {
-        wal.persist(&[entries(batch.iter().cloned())]).expect("a healthy disk");
-    }
-    let read = |first, last, bytes_max| {
-        let mut found = vec![all[0].clone()];
-        reader.read(Index(first), Index(last), bytes_max, &mut found).expect("they are there");
-        found.split_off(1)
-    };
-    assert_eq!(read(1, 200, usize::MAX), all);
-    assert_eq!(read(5, 9, usize::MAX), all[4..9]);
-    assert_eq!(read(190, 900, usize::MAX), all[189..], "up to the end");
-    let size = all[0].size_bytes();
-    assert_eq!(read(100, 200, size * 50), all[99..149]);
-    assert_eq!(read(100, 200, size * 50 - 1), all[99..148]);
-    assert_eq!(read(100, 200, 0), all[99..100], "one at least");
-    for index in [0, 201] {
-        let absent = reader.read(Index(index), Index(300), 9, &mut Vec::new());
-        assert!(matches!(absent, Err(WalError::Absent { .. })), "{index}: {absent:?}");
-    }
 }
 
 #[test]

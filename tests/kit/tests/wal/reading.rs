@@ -1,0 +1,92 @@
+//! Readers beside the writer.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use raft_core::{Entry, Index, LogReader, LogStore, Payload, Write};
+use raft_storage::{WalError, WalReader};
+use raft_testkit::disk::SimDisk;
+use rand::{Rng, RngExt};
+
+use crate::model::{command, create, entries, random};
+
+#[test]
+fn reads_keep_to_what_was_asked_for() {
+    let disk = SimDisk::new();
+    let mut wal = create(&disk);
+    let reader = wal.reader();
+    let all: Vec<_> = (1..=200).map(|index| command(index, 1, &[1; 100])).collect();
+    for batch in all.chunks(7) {
+        wal.persist(&[entries(batch.iter().cloned())]).expect("a healthy disk");
+    }
+    let read = |first, last, bytes_max| {
+        let mut found = vec![all[0].clone()];
+        reader.read(Index(first), Index(last), bytes_max, &mut found).expect("they are there");
+        found.split_off(1)
+    };
+    assert_eq!(read(1, 200, usize::MAX), all);
+    assert_eq!(read(5, 9, usize::MAX), all[4..9]);
+    assert_eq!(read(190, 900, usize::MAX), all[189..], "up to the end");
+    let size = all[0].size_bytes();
+    assert_eq!(read(100, 200, size * 50), all[99..149]);
+    assert_eq!(read(100, 200, size * 50 - 1), all[99..148]);
+    assert_eq!(read(100, 200, 0), all[99..100], "one at least");
+    for index in [0, 201] {
+        let absent = reader.read(Index(index), Index(300), 9, &mut Vec::new());
+        assert!(matches!(absent, Err(WalError::Absent { .. })), "{index}: {absent:?}");
+    }
+}
+
+/// An entry that says what it is, so that a reader can tell whether it got the right one.
+fn telling(index: u64, term: u64) -> Entry {
+    command(index, term, format!("{index} of {term}").repeat(30).as_bytes())
+}
+
+/// Whatever moment a read falls on, what it gives are neighbours out of one log.
+fn read_at_random(reader: &WalReader, random: &mut impl Rng) -> usize {
+    let first = random.random_range(1..300);
+    let mut found: Vec<Entry> = Vec::new();
+    match reader.read(Index(first), Index(first + 100), 20_000, &mut found) {
+        Ok(()) => assert!(!found.is_empty()),
+        Err(WalError::Absent { .. }) => assert!(found.is_empty()),
+        Err(other) => panic!("{other}"),
+    }
+    for (entry, index) in found.iter().zip(first..) {
+        assert_eq!(*entry, telling(index, entry.term.0));
+        assert!(matches!(entry.payload, Payload::Command(_)));
+    }
+    assert!(found.is_sorted_by_key(|entry| entry.term), "no two logs in one read: {found:?}");
+    found.len()
+}
+
+#[test]
+fn readers_see_one_log_while_the_writer_cuts_and_rewrites_it() {
+    let disk = SimDisk::new();
+    let mut wal = create(&disk);
+    let (reader, done) = (wal.reader(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..2)
+            .map(|seed| {
+                let (reader, done) = (reader.clone(), &done);
+                scope.spawn(move || {
+                    let (mut random, mut found) = (random(seed), 0);
+                    while !done.load(Ordering::Relaxed) {
+                        found += read_at_random(&reader, &mut random);
+                    }
+                    found
+                })
+            })
+            .collect();
+        let (mut last, mut random) = (0, random(9));
+        for term in 1..400 {
+            let keep = if last > 200 { last - random.random_range(0..150) } else { last };
+            let count = random.random_range(1..20);
+            let more = (keep + 1..=keep + count).map(|index| telling(index, term));
+            let write = Write { truncate: Some(Index(keep)), ..entries(more) };
+            wal.persist(&[write]).expect("a healthy disk");
+            last = keep + count;
+        }
+        done.store(true, Ordering::Relaxed);
+        let found: usize = readers.into_iter().map(|it| it.join().expect("no panic")).sum();
+        assert!(found > 0, "the readers came to something");
+    });
+}
