@@ -17,7 +17,7 @@ use crate::proposals::Proposals;
 use crate::untracked::Untracked;
 use crate::{
     Config, Effect, Entries, Envelope, HardState, Index, Instant, Membership, Message, NodeId,
-    Refusal, Saved, Term, Ticket, Write,
+    Refusal, Requests, Saved, Term, Ticket, Write,
 };
 
 /// Invariants: `applied <= applying <= commit <= last`; `applying <= durable`; `vote` changes
@@ -49,10 +49,10 @@ pub(crate) struct Node {
     change: Option<Change>,
     newest: Ticket,
     durable: Ticket,
-    /// Promises made in this event.
-    promises: Vec<Promise>,
-    /// Promises that wait for a write.
+    /// Promises, each with the write that it waits for.
     outbox: VecDeque<(Ticket, Promise)>,
+    /// How many of them, at the end, this event has made: it settles which write they need.
+    promised: usize,
     pub(crate) effects: Vec<Effect>,
 }
 
@@ -88,8 +88,8 @@ impl Node {
             change: None,
             newest: Ticket::ZERO,
             durable: Ticket::ZERO,
-            promises: Vec::new(),
             outbox: VecDeque::new(),
+            promised: 0,
             effects: Vec::new(),
             config,
         }
@@ -118,13 +118,50 @@ impl Node {
         self.now.0 + self.config.election_timeout
     }
 
+    /// How far the numbers of what this run hands on are from the caller's, which may be used
+    /// again by the next run: an answer to an earlier run must not be taken for one to this.
+    fn handed_on_as(&self) -> u64 {
+        self.session.0 >> 1
+    }
+
+    /// Hands a proposal on to the leader.
+    pub(crate) fn forward(&mut self, leader: NodeId, requests: Requests, entries: Entries) {
+        // Twice: once for the leader to answer, once for it to be missed.
+        let unknown_at = self.unknown_at() + self.config.election_timeout;
+        self.proposals.forward(requests, unknown_at);
+        let (session, requests) = (self.session.0, requests.shifted(self.handed_on_as()));
+        self.send(leader, Message::Propose { session, requests, entries });
+    }
+
+    /// The leader's answer to a proposal that was handed on.
+    pub(crate) fn on_propose_reply(
+        &mut self,
+        requests: Requests,
+        outcome: Result<Index, Refusal>,
+        leader: Option<NodeId>,
+    ) {
+        let requests = requests.shifted(self.handed_on_as().wrapping_neg());
+        let Some(outcome) = self.proposals.on_reply(requests, outcome) else { return };
+        match outcome {
+            Ok(first) => {
+                self.proposals.place(requests, first, self.term);
+                // Late answers: the place may be decided already, or the leader be given up.
+                self.proposals.on_commit(self.applying, &self.log, &mut self.effects);
+                if leader.is_none() {
+                    self.proposals.doubt(self.unknown_at());
+                }
+            }
+            Err(reason) => self.refuse(requests, reason),
+        }
+    }
+
     /// Moves to a newer term. The vote is cleared here and nowhere else, and promises of the
     /// old term are void (Raft §5.1).
     pub(crate) fn advance_term(&mut self, term: Term) {
         assert!(term > self.term, "terms only grow");
         (self.term, self.vote) = (term, None);
-        self.promises.clear();
         self.outbox.clear();
+        self.promised = 0;
         self.proposals.doubt(self.unknown_at());
     }
 
@@ -136,12 +173,18 @@ impl Node {
     /// Sends once everything written up to the end of this event is durable.
     pub(crate) fn promise(&mut self, to: NodeId, message: Message) {
         let envelope = self.envelope(to, message);
-        self.promises.push(Promise::Send(envelope));
+        self.promise_at_settle(Promise::Send(envelope));
     }
 
     /// Counts this node's vote for itself once it is durable.
     pub(crate) fn promise_own_vote(&mut self) {
-        self.promises.push(Promise::OwnVote(self.term));
+        self.promise_at_settle(Promise::OwnVote(self.term));
+    }
+
+    fn promise_at_settle(&mut self, promise: Promise) {
+        const NEVER: Ticket = Ticket(u64::MAX);
+        self.outbox.push_back((NEVER, promise));
+        self.promised += 1;
     }
 
     fn envelope(&self, to: NodeId, message: Message) -> Envelope {
@@ -156,7 +199,7 @@ impl Node {
 
     /// Notes what is to be written at the end of this event.
     pub(crate) fn change(&mut self, change: Change) {
-        if change != Change::default() {
+        if change.truncate.is_some() || !change.entries.is_empty() {
             assert!(self.change.is_none(), "an event changes the log once");
             self.change = Some(change);
         }
@@ -168,7 +211,7 @@ impl Node {
         self.commit = self.commit.max(commit);
     }
 
-    pub(crate) fn refuse(&mut self, requests: crate::Requests, reason: Refusal) {
+    pub(crate) fn refuse(&mut self, requests: Requests, reason: Refusal) {
         self.effects.push(Effect::Refuse { requests, reason });
     }
 
@@ -197,8 +240,8 @@ impl Node {
     /// Gives up every promise, for ever: nobody knows what the disk holds.
     pub(crate) fn on_storage_failed(&mut self) {
         self.failed = true;
-        self.promises.clear();
         self.outbox.clear();
+        self.promised = 0;
         self.proposals.doubt(self.now.0);
     }
 
@@ -207,14 +250,17 @@ impl Node {
     pub(crate) fn settle(&mut self) {
         if self.failed {
             self.change = None;
-            self.promises.clear();
+            self.outbox.clear();
+            self.promised = 0;
             self.proposals.on_timer(Instant(u64::MAX), &mut self.effects);
             return;
         }
         self.write();
-        if !self.promises.is_empty() {
-            let newest = self.newest;
-            self.outbox.extend(self.promises.drain(..).map(|promise| (newest, promise)));
+        if self.promised > 0 {
+            for (needs, _) in self.outbox.iter_mut().rev().take(self.promised) {
+                *needs = self.newest;
+            }
+            self.promised = 0;
             // Where nothing is being written, a promise need not wait. A candidacy writes.
             let own_vote = self.release();
             assert!(!own_vote, "a vote is given before it counts");
@@ -263,7 +309,7 @@ impl Node {
         assert!(self.applying <= self.log.durable(), "only durable entries are applied");
         assert!(self.written.term <= self.term, "storage never knows a later term");
         assert!(self.durable <= self.newest, "only a write that was asked for is done");
-        assert!(self.promises.is_empty() && self.change.is_none(), "the event was settled");
+        assert!(self.promised == 0 && self.change.is_none(), "the event was settled");
         let waits = |(needs, _): &(Ticket, Promise)| *needs > self.durable;
         assert!(self.outbox.iter().all(waits), "what is durable has left");
         self.log.check();
