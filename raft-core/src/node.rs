@@ -17,7 +17,7 @@ use crate::proposals::Proposals;
 use crate::untracked::Untracked;
 use crate::{
     Config, Effect, Entries, Envelope, HardState, Index, Instant, Membership, Message, NodeId,
-    Refusal, Requests, Saved, Term, Ticket, Write,
+    Refusal, Saved, Term, Ticket, Write,
 };
 
 /// Invariants: `applied <= applying <= commit <= last`; `applying <= durable`; `vote` changes
@@ -118,43 +118,6 @@ impl Node {
         self.now.0 + self.config.election_timeout
     }
 
-    /// How far the numbers of what this run hands on are from the caller's, which may be used
-    /// again by the next run: an answer to an earlier run must not be taken for one to this.
-    fn handed_on_as(&self) -> u64 {
-        self.session.0 >> 1
-    }
-
-    /// Hands a proposal on to the leader.
-    pub(crate) fn forward(&mut self, leader: NodeId, requests: Requests, entries: Entries) {
-        // Twice: once for the leader to answer, once for it to be missed.
-        let unknown_at = self.unknown_at() + self.config.election_timeout;
-        self.proposals.forward(requests, unknown_at);
-        let (session, requests) = (self.session.0, requests.shifted(self.handed_on_as()));
-        self.send(leader, Message::Propose { session, requests, entries });
-    }
-
-    /// The leader's answer to a proposal that was handed on.
-    pub(crate) fn on_propose_reply(
-        &mut self,
-        requests: Requests,
-        outcome: Result<Index, Refusal>,
-        leader: Option<NodeId>,
-    ) {
-        let requests = requests.shifted(self.handed_on_as().wrapping_neg());
-        let Some(outcome) = self.proposals.on_reply(requests, outcome) else { return };
-        match outcome {
-            Ok(first) => {
-                self.proposals.place(requests, first, self.term);
-                // Late answers: the place may be decided already, or the leader be given up.
-                self.proposals.on_commit(self.applying, &self.log, &mut self.effects);
-                if leader.is_none() {
-                    self.proposals.doubt(self.unknown_at());
-                }
-            }
-            Err(reason) => self.refuse(requests, reason),
-        }
-    }
-
     /// Moves to a newer term. The vote is cleared here and nowhere else, and promises of the
     /// old term are void (Raft §5.1).
     pub(crate) fn advance_term(&mut self, term: Term) {
@@ -211,7 +174,7 @@ impl Node {
         self.commit = self.commit.max(commit);
     }
 
-    pub(crate) fn refuse(&mut self, requests: Requests, reason: Refusal) {
+    pub(crate) fn refuse(&mut self, requests: crate::Requests, reason: Refusal) {
         self.effects.push(Effect::Refuse { requests, reason });
     }
 
