@@ -112,11 +112,12 @@ impl Wal {
         let mut map = crate::map::Map::starting_after(Index::ZERO);
         map.add_segment(Arc::clone(&segment));
         let recovered = recovered(&meta, &state, Vec::new());
-        let wal = Self {
+        let mut wal = Self {
             preparer,
             disk: Arc::clone(disk),
             dir: dir.to_owned(),
             segment_bytes: options.segment_bytes,
+            next_bytes: options.segment_bytes,
             meta,
             state,
             map: Arc::new(Mutex::new(map)),
@@ -126,7 +127,7 @@ impl Wal {
             poison: None,
             _lock: lock,
         };
-        wal.prepare_next();
+        wal.prepare_next(wal.segment.bytes());
         Ok((wal, recovered))
     }
 
@@ -171,6 +172,7 @@ impl Wal {
             disk: Arc::clone(disk),
             dir: dir.to_owned(),
             segment_bytes: options.segment_bytes,
+            next_bytes: options.segment_bytes,
             meta: meta.clone(),
             state,
             map: Arc::new(Mutex::new(map)),
@@ -184,7 +186,7 @@ impl Wal {
         if wal.meta.synced != synced || !copies.faults().is_empty() {
             wal.mark_synced()?;
         }
-        wal.prepare_next();
+        wal.prepare_next(wal.segment.bytes());
         for repair in &recovered.repairs {
             tracing::warn!(dir = %dir.display(), repair, "mended the log");
         }

@@ -2,12 +2,14 @@
 //! an append then never allocates, so its sync never commits the file system's journal, and a full
 //! disk is met here, where it can tear nothing.
 //!
-//! The thread takes turns with the disk: after each chunk it rests as long as the chunk took.
-//! When the writer needs the space, it gets what is filled already, and never waits for more than
-//! one chunk beyond what its batch takes.
+//! The thread keeps pace with the writer: as long as its share of the next segment is larger than
+//! the writer's share of this one, it rests after each chunk as long as the chunk took. When the
+//! writer needs the space all the same, it gets what is filled already, and never waits for more
+//! than one chunk beyond what its batch takes.
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -35,6 +37,8 @@ struct Shared {
     path: PathBuf,
     work: Mutex<Work>,
     changed: Condvar,
+    /// How much of the current segment is used, in thousandths. Only a hint.
+    used: AtomicU64,
 }
 
 /// What the writer and the thread tell each other.
@@ -71,8 +75,14 @@ impl Preparer {
     /// One that has no thread and fills when it is asked.
     pub(crate) fn inline(disk: Arc<dyn Disk>, dir: &Path) -> Self {
         let (path, work) = (dir.join(NEXT_NAME), Mutex::new(Work::Idle));
-        let shared = Shared { disk, path, work, changed: Condvar::new() };
+        let (changed, used) = (Condvar::new(), AtomicU64::new(0));
+        let shared = Shared { disk, path, work, changed, used };
         Self { shared: Arc::new(shared), thread: None }
+    }
+
+    /// Says how much of the current segment is used.
+    pub(crate) fn note_used(&self, used: u64, whole: u64) {
+        self.shared.used.store(used * 1000 / whole, Ordering::Relaxed);
     }
 
     /// Asks for space ahead of need.
@@ -164,7 +174,8 @@ impl Shared {
         while space.bytes < bytes {
             let started = Instant::now();
             self.fill_chunk(&mut space, bytes)?;
-            let rest = started.elapsed().min(REST_MAX);
+            let ahead = space.bytes * 1000 / bytes > self.used.load(Ordering::Relaxed);
+            let rest = if ahead { started.elapsed().min(REST_MAX) } else { Duration::ZERO };
             match *self.rest(rest) {
                 Work::Filling { urgent: Some(enough) } if space.bytes >= enough => break,
                 Work::Stop => break,

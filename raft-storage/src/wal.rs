@@ -37,7 +37,10 @@ pub struct Wal {
     pub(crate) preparer: Preparer,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
+    /// How large a segment is in the end.
     pub(crate) segment_bytes: u64,
+    /// How large the next one is to be.
+    pub(crate) next_bytes: u64,
     pub(crate) meta: Meta,
     pub(crate) state: State,
     pub(crate) map: Arc<Mutex<Map>>,
@@ -105,13 +108,14 @@ impl Wal {
             map.apply(step, segment.number, self.end * DATA_BYTES as u64);
         }
         self.end += self.batch.sectors();
+        self.preparer.note_used(self.end, segment.sectors);
         Ok(())
     }
 
     /// Starts a new segment, which goes on after `before`.
     fn rotate(&mut self, before: Checkpoint) -> Result<(), DiskError> {
         let bytes_min = (1 + self.batch.sectors()) * SECTOR_BYTES as u64;
-        let space = self.preparer.take(bytes_min, self.next_bytes())?;
+        let space = self.preparer.take(bytes_min, self.next_bytes)?;
         let number = self.segment.number + 1;
         let identity = self.meta.identity;
         let header = Header { identity, number, bytes: space.bytes, before };
@@ -125,17 +129,16 @@ impl Wal {
         lock(&self.map).add_segment(Arc::clone(&segment));
         (self.segment, self.end) = (segment, 1);
         self.write_mark(SyncMark { batch: before.batch, segment: number })?;
-        self.prepare_next();
+        // Not by the size that it has: the writer may have taken it before it was all filled.
+        self.prepare_next(self.next_bytes);
         Ok(())
     }
 
-    pub(crate) fn prepare_next(&self) {
-        self.preparer.request(self.next_bytes());
-    }
-
-    fn next_bytes(&self) -> u64 {
-        // After a batch that was larger than a segment, the usual size will do.
-        (self.segment.bytes() * GROWTH).min(self.segment_bytes)
+    /// Asks for the segment that is to follow one of this size.
+    pub(crate) fn prepare_next(&mut self, bytes: u64) {
+        self.next_bytes = bytes.saturating_mul(GROWTH).min(self.segment_bytes);
+        self.preparer.note_used(self.end, self.segment.sectors);
+        self.preparer.request(self.next_bytes);
     }
 }
 
