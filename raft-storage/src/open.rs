@@ -124,6 +124,7 @@ impl Wal {
             segment,
             end: 1,
             batch: Batch::default(),
+            checking: false,
             poison: None,
             _lock: lock,
         };
@@ -179,6 +180,7 @@ impl Wal {
             segment: Arc::clone(&last.segment),
             end: last.end,
             batch: Batch::default(),
+            checking: false,
             poison: None,
             _lock: lock,
         };

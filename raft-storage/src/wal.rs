@@ -48,6 +48,8 @@ pub struct Wal {
     /// The sector that the next batch starts at.
     pub(crate) end: u64,
     pub(crate) batch: Batch,
+    /// A write is being checked; when that panics, the state is no longer that of the log.
+    pub(crate) checking: bool,
     pub(crate) poison: Option<WalError>,
     pub(crate) _lock: Box<dyn DiskLock>,
 }
@@ -153,7 +155,10 @@ impl LogStore for Wal {
             return Err(error.clone());
         }
         let before = self.state.checkpoint();
+        assert!(!self.checking, "the log is not used any more after a panic");
+        self.checking = true;
         self.batch.encode(writes, &mut self.state);
+        self.checking = false;
         if self.batch.is_empty() {
             return Ok(());
         }

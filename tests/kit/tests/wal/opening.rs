@@ -152,6 +152,17 @@ fn a_gap_never_reaches_the_disk() {
     let _ = wal.persist(&[entries([command(3, 1, b"three")])]);
 }
 
+#[test]
+#[should_panic = "not used any more after a panic"]
+fn a_caller_that_survives_such_a_panic_cannot_go_on() {
+    let disk = SimDisk::new();
+    let mut wal = create(&disk);
+    let mut persist = |index| wal.persist(&[entries([command(index, 1, b"")])]);
+    let gap = std::panic::AssertUnwindSafe(|| persist(3));
+    assert!(std::panic::catch_unwind(gap).is_err());
+    let _ = persist(1);
+}
+
 // scenario B01, as far as a log can see it.
 #[test]
 #[should_panic = "breaks the promise"]
