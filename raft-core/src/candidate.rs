@@ -8,24 +8,26 @@
 //!             newer term
 //! ```
 
-use alloc::collections::BTreeMap;
+use alloc::collections::BTreeSet;
 
 use crate::node::Node;
 use crate::untracked::Untracked;
 use crate::{Instant, Message, NodeId};
 
-/// Answers to a question that goes to every voter. One voter, one answer: the first.
+/// Who said yes. A no is not kept: it may answer an earlier question, and a yes may follow it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Tally(BTreeMap<NodeId, bool>);
+struct Tally(BTreeSet<NodeId>);
 
 impl Tally {
     fn note(&mut self, voter: NodeId, granted: bool) {
-        self.0.entry(voter).or_insert(granted);
+        if granted {
+            self.0.insert(voter);
+        }
     }
 
     /// Only voters count, whoever else may have answered.
     fn wins(&self, node: &Node) -> bool {
-        node.membership.has_quorum(|voter| self.0.get(&voter) == Some(&true))
+        node.membership.has_quorum(|voter| self.0.contains(&voter))
     }
 }
 
