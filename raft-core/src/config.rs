@@ -63,7 +63,7 @@ impl fmt::Display for ConfigError {
                 "the election timeout ({election_timeout:?}) is less than five heartbeats \
                  ({heartbeat_interval:?}); one late heartbeat would depose a healthy leader, so \
                  make it at least {:?}",
-                *heartbeat_interval * Config::HEARTBEATS_PER_ELECTION_MIN
+                heartbeat_interval.saturating_mul(Config::HEARTBEATS_PER_ELECTION_MIN)
             ),
             Self::LimitZero(name) => write!(f, "{name} is zero; give it at least one"),
         }
@@ -102,7 +102,8 @@ impl Config {
         if self.heartbeat_interval.is_zero() {
             return Err(ConfigError::HeartbeatZero);
         }
-        if self.election_timeout < self.heartbeat_interval * Self::HEARTBEATS_PER_ELECTION_MIN {
+        let heartbeats = Self::HEARTBEATS_PER_ELECTION_MIN;
+        if self.election_timeout < self.heartbeat_interval.saturating_mul(heartbeats) {
             return Err(ConfigError::ElectionTooShort {
                 election_timeout: self.election_timeout,
                 heartbeat_interval: self.heartbeat_interval,
