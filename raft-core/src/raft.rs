@@ -12,8 +12,8 @@ use crate::node::Node;
 use crate::reads::Reader;
 use crate::vote::Verdict;
 use crate::{
-    AppendReply, Config, ConfigError, Effect, Entries, Envelope, Event, Index, Instant,
-    LogPosition, Membership, Message, NodeId, Refusal, RoleChange, RoleKind, Saved, Term, Ticket,
+    Config, ConfigError, Effect, Entries, Envelope, Event, Index, Instant, LogPosition, Membership,
+    Message, NodeId, Refusal, RoleChange, RoleKind, Round, Saved, Term, Ticket,
 };
 
 /// One node of a Raft group.
@@ -249,11 +249,11 @@ impl Raft {
     fn on_stale(&mut self, from: NodeId, message: Message) {
         let answer = match message {
             Message::Vote { .. } => Message::VoteReply { granted: false },
-            Message::Heartbeat { round, .. } => Message::HeartbeatReply { round },
-            Message::Append(append) => Message::AppendReply(AppendReply::Reject {
-                previous: append.previous.index,
-                hint: LogPosition::ZERO,
-            }),
+            // Rounds and log positions of an older term mean nothing in this one, whose leader
+            // may be the same node: the answer carries the term, and nothing else.
+            Message::Heartbeat { .. } | Message::Append(_) => {
+                Message::HeartbeatReply { round: Round::ZERO }
+            }
             // A reply to an older term answers nobody any more, and neither does a request to
             // the leader of an older term: its sender learns of ours from that leader.
             _ => return,
