@@ -29,8 +29,8 @@ pub struct Config {
     pub inflight_appends_max: usize,
     /// The most bytes under way to one peer. 16 MiB.
     pub inflight_bytes_max: usize,
-    /// The most bytes in a leader's log that are not committed; beyond, proposals are refused
-    /// as overloaded. 64 MiB.
+    /// The most bytes in a leader's log that are not committed, or not yet durable on its own
+    /// disk; beyond, proposals are refused as overloaded. 64 MiB.
     pub uncommitted_bytes_max: usize,
     /// The largest payload of one entry. 8 MiB.
     pub entry_bytes_max: usize,

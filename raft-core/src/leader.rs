@@ -20,7 +20,8 @@ pub(crate) struct Leader {
     /// A quorum has been heard that lets it lead until then.
     pub(crate) quorum_until: Untracked<Instant>,
     rounds: Rounds,
-    /// Batches of this term that are not committed: the last index and size of each.
+    /// Batches of this term that are not committed, or not durable here: the last index and
+    /// size of each.
     uncommitted: VecDeque<(Index, usize)>,
     uncommitted_bytes: usize,
     /// The newest request taken of each peer in each of its runs: older ones are copies.
@@ -171,16 +172,22 @@ impl Leader {
         let matched = |voter| if voter == id { durable } else { peers[&voter].matched };
         let held = node.membership.quorum_value(&mut self.indexes, matched);
         if held <= node.commit || node.log.term_at(held) != Some(node.term) {
-            return;
+            return self.free(node);
         }
         node.commit_up_to(held);
-        while let Some((_, bytes)) = self.uncommitted.pop_front_if(|(last, _)| *last <= held) {
-            self.uncommitted_bytes -= bytes;
-        }
+        self.free(node);
         for (&peer, progress) in &mut self.peers {
             send_commit(node, peer, progress);
         }
         self.begin_round(node); // Reads wait for the first commit of a term.
+    }
+
+    /// Counts no longer what is committed, and durable here: only that can leave memory.
+    fn free(&mut self, node: &Node) {
+        let done = node.commit.min(node.log.durable());
+        while let Some((_, bytes)) = self.uncommitted.pop_front_if(|(last, _)| *last <= done) {
+            self.uncommitted_bytes -= bytes;
+        }
     }
 
     pub(crate) fn on_heartbeat_reply(&mut self, node: &mut Node, peer: NodeId, round: Round) {
