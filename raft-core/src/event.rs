@@ -85,8 +85,8 @@ pub enum Effect {
         /// Why.
         reason: Refusal,
     },
-    /// A peer no longer holds what it once acknowledged: its disk lost entries. It is not
-    /// counted for them any more than before, but somebody should look.
+    /// A peer no longer holds what it once acknowledged: its disk lost entries. Reported again
+    /// and again while that is so; once alone, it may be an answer that came very late.
     PeerRegressed {
         /// The peer.
         peer: NodeId,

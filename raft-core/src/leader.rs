@@ -352,15 +352,16 @@ fn on_reject(
     if !current || previous < progress.matched {
         return; // An answer to something older.
     }
-    if previous == progress.matched && hint.index < progress.matched {
-        // It had this, durably, and has it no more (or this is a late copy of an old answer).
-        // No probe can help, so it is only tried again after the next heartbeat.
+    if previous == progress.matched && matches!(progress.pace, Pace::Probe { .. }) {
+        // Asked for just this, it has no more what it had, durably. No probe can help, so it
+        // is only tried again after the next heartbeat.
         let (acknowledged, holds) = (progress.matched, hint.index);
         node.effects.push(Effect::PeerRegressed { peer, acknowledged, holds });
-        progress.on_reject(progress.matched);
         progress.pace = Pace::Probe { waiting: true };
         return;
     }
+    // A rejection at `matched` while appends follow one another may be older than what was
+    // acknowledged since: a probe there tells.
     let agreed = node.log.latest_agreement(hint.index, hint.term);
     progress.on_reject(agreed.index);
     send_appends(node, peer, progress);
