@@ -77,8 +77,22 @@ impl Follower {
             node.commit_up_to(commit);
         }
         node.send(leader, Message::HeartbeatReply { round });
-        if let Some(question) = self.questions.asked() {
+        if let Some(question) = self.questions.again(node.now.0, node.config.heartbeat_interval) {
             node.send(leader, Message::Read { question });
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        let (election, question) = (self.election_at.0, self.questions.refuse_at());
+        question.map_or(election, |at| election.min(at))
+    }
+
+    /// Gives up a question that the leader has not answered in time, although it is heard.
+    pub(crate) fn on_timer(&mut self, node: &mut Node) {
+        if self.questions.refuse_at().is_some_and(|at| at <= node.now.0) {
+            let reason = Refusal::NotLeader { leader: self.leader };
+            self.questions.refuse_asking(reason, &mut node.effects);
+            self.ask(node);
         }
     }
 
@@ -111,7 +125,10 @@ impl Follower {
 
     fn ask(&mut self, node: &mut Node) {
         let Some(leader) = self.leader else { return };
-        if let Some(question) = self.questions.begin(Round(node.question.0 + 1)) {
+        let fresh = Round(node.question.0 + 1);
+        // Twice, as for a proposal that is handed on.
+        let refuse_at = node.now.0 + node.config.election_timeout * 2;
+        if self.questions.begin(fresh, node.now.0, refuse_at) {
             node.question.0 += 1;
             node.send(leader, Message::Read { question });
         }

@@ -136,7 +136,7 @@ impl Raft {
             return None;
         }
         let role = match &self.role {
-            Role::Follower(follower) => follower.election_at.0,
+            Role::Follower(follower) => follower.deadline(),
             Role::PreCandidate(candidate) => candidate.retry_at.0,
             Role::Candidate(candidate) => candidate.retry_at.0,
             Role::Leader(leader) => leader.deadline(&self.node),
@@ -155,7 +155,7 @@ impl Raft {
             _ if self.node.failed => {}
             Event::Timer => self.on_timer(),
             Event::Receive(envelope) => self.on_receive(envelope),
-            Event::Propose { requests, .. } if requests.count == 0 => {}
+            Event::Propose { requests, .. } | Event::Read { requests } if requests.count == 0 => {}
             Event::Propose { requests, entries } => match &mut self.role {
                 Role::Follower(role) => role.on_propose(&mut self.node, requests, entries),
                 Role::PreCandidate(_) | Role::Candidate(_) => {
@@ -186,6 +186,9 @@ impl Raft {
     fn on_timer(&mut self) {
         let now = self.node.now.0;
         self.node.proposals.on_timer(now, &mut self.node.effects);
+        if let Role::Follower(role) = &mut self.role {
+            role.on_timer(&mut self.node);
+        }
         match &mut self.role {
             Role::Follower(role) if now < role.election_at.0 => {}
             // Who has no vote does not stand; it waits for a leader.

@@ -7,8 +7,10 @@
 //! when it began.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
-use crate::{Effect, Index, NodeId, Refusal, Requests, Round};
+use crate::untracked::Untracked;
+use crate::{Effect, Index, Instant, NodeId, Refusal, Requests, Round};
 
 /// How many separate readers may wait; consecutive requests count as one.
 const WAITING_MAX: usize = 4096;
@@ -32,7 +34,7 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// Someone asks. Copies of a question collapse.
+    /// Someone asks. Copies of a question collapse: what serves the first serves all.
     pub(crate) fn ask(&mut self, reader: Reader) -> Result<(), Refusal> {
         if let (Reader::Local(more), Some(Reader::Local(last))) = (reader, self.waiting.last_mut())
             && last.end() == more.first
@@ -40,7 +42,10 @@ impl Rounds {
             last.count += more.count;
             return Ok(());
         }
-        if matches!(reader, Reader::Remote { .. }) && self.waiting.contains(&reader) {
+        let asked = |readers: &[Reader]| readers.contains(&reader);
+        if matches!(reader, Reader::Remote { .. })
+            && (asked(&self.waiting) || asked(&self.confirming))
+        {
             return Ok(());
         }
         if self.waiting.len() >= WAITING_MAX {
@@ -86,7 +91,15 @@ impl Rounds {
 pub(crate) struct Questions {
     waiting: Vec<Requests>,
     asking: Vec<Requests>,
-    asked: Option<Round>,
+    asked: Option<Question>,
+}
+
+/// A question under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Question {
+    number: Round,
+    sent_at: Untracked<Instant>,
+    refuse_at: Untracked<Instant>,
 }
 
 impl Questions {
@@ -106,23 +119,41 @@ impl Questions {
     }
 
     /// Begins a question for all that wait, unless one is under way. `fresh` was never used.
-    pub(crate) fn begin(&mut self, fresh: Round) -> Option<Round> {
+    /// Returns whether it is to be sent.
+    pub(crate) fn begin(&mut self, fresh: Round, now: Instant, refuse_at: Instant) -> bool {
         if self.asked.is_some() || self.waiting.is_empty() {
-            return None;
+            return false;
         }
         core::mem::swap(&mut self.waiting, &mut self.asking);
-        self.asked = Some(fresh);
-        self.asked
+        let (sent_at, refuse_at) = (Untracked(now), Untracked(refuse_at));
+        self.asked = Some(Question { number: fresh, sent_at, refuse_at });
+        true
     }
 
-    /// The question under way, to be sent again: those it serves asked before it first left.
-    pub(crate) fn asked(&self) -> Option<Round> {
-        self.asked
+    /// The question under way, if it is to be sent again, for it or its answer may be lost:
+    /// those it serves asked before it first left. Not before `patience` has passed, since the
+    /// first heartbeat after a question is usually the one that the question caused.
+    pub(crate) fn again(&mut self, now: Instant, patience: Duration) -> Option<Round> {
+        let asked = self.asked.as_mut().filter(|asked| now.since(asked.sent_at.0) >= patience)?;
+        asked.sent_at = Untracked(now);
+        Some(asked.number)
+    }
+
+    /// When the question under way is given up.
+    pub(crate) fn refuse_at(&self) -> Option<Instant> {
+        self.asked.map(|asked| asked.refuse_at.0)
+    }
+
+    /// Gives up the question under way; the others wait on.
+    pub(crate) fn refuse_asking(&mut self, reason: Refusal, effects: &mut Vec<Effect>) {
+        self.asked = None;
+        let all = self.asking.drain(..);
+        effects.extend(all.map(|requests| Effect::Refuse { requests, reason }));
     }
 
     /// The leader answered. Only the question under way counts.
     pub(crate) fn on_reply(&mut self, question: Round, index: Index, effects: &mut Vec<Effect>) {
-        if self.asked == Some(question) {
+        if self.asked.is_some_and(|asked| asked.number == question) {
             self.asked = None;
             let ready = |requests| Effect::ReadReady { requests, index };
             effects.extend(self.asking.drain(..).map(ready));
