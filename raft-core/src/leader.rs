@@ -120,7 +120,7 @@ impl Leader {
     }
 
     fn propose(&mut self, node: &mut Node, mut entries: Entries) -> Result<Index, Refusal> {
-        if entries.iter().any(|entry| entry.payload.len() > node.config.entry_bytes_max) {
+        if node.is_too_large(&entries) {
             return Err(Refusal::TooLarge);
         }
         let bytes = self.uncommitted_bytes + entries.size_bytes();

@@ -201,6 +201,11 @@ impl Node {
     }
 
     /// Gives up every promise, for ever: nobody knows what the disk holds.
+    /// Whether some entry is larger than the group allows.
+    pub(crate) fn is_too_large(&self, entries: &Entries) -> bool {
+        entries.iter().any(|entry| entry.payload.len() > self.config.entry_bytes_max)
+    }
+
     pub(crate) fn on_storage_failed(&mut self) {
         self.failed = true;
         self.outbox.clear();
