@@ -241,9 +241,14 @@ impl Raft {
             return self.on_stale(from, message);
         }
         if term > self.node.term {
+            // Raft §5.2: only a leader that is heard, or a vote that is given, earns patience. If
+            // a newer term did, a node that cannot win could keep back for ever one that can.
+            let patience = self.patience();
             self.leave();
             self.node.advance_term(term);
-            self.role = Role::Follower(Follower::new(&mut self.node, None));
+            let mut follower = Follower::new(&mut self.node, None);
+            follower.election_at.0 = patience.unwrap_or(follower.election_at.0);
+            self.role = Role::Follower(follower);
         }
         self.on_message(from, message);
     }
@@ -324,6 +329,16 @@ impl Raft {
                 }
             }
         }
+    /// When this node stands next, if it hears of no leader; a leader does not.
+    fn patience(&self) -> Option<Instant> {
+        match &self.role {
+            Role::Follower(role) => Some(role.election_at.0),
+            Role::PreCandidate(role) => Some(role.retry_at.0),
+            Role::Candidate(role) => Some(role.retry_at.0),
+            Role::Leader(_) => None,
+        }
+    }
+
     }
 
     /// Whether a leader lives as far as this node knows: it hears one, or is one whose quorum
