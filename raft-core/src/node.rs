@@ -175,6 +175,16 @@ impl Node {
     }
 
     pub(crate) fn refuse(&mut self, requests: crate::Requests, reason: Refusal) {
+    /// Requests for votes that have not left yet never leave: the log that they describe may
+    /// be gone before they are durable.
+    pub(crate) fn withdraw_candidacy(&mut self) {
+        assert_eq!(self.promised, 0, "nothing is promised before the candidacy ends");
+        self.outbox.retain(|(_, promise)| match promise {
+            Promise::Send(envelope) => !matches!(envelope.message, Message::Vote { .. }),
+            Promise::OwnVote(_) => false,
+        });
+    }
+
         self.effects.push(Effect::Refuse { requests, reason });
     }
 

@@ -435,7 +435,8 @@ impl Raft {
     fn leave(&mut self) {
         match &mut self.role {
             Role::Follower(role) => role.on_leave(&mut self.node),
-            Role::PreCandidate(_) | Role::Candidate(_) => {}
+            Role::PreCandidate(_) => {}
+            Role::Candidate(_) => self.node.withdraw_candidacy(),
             Role::Leader(role) => role.on_leave(&mut self.node),
         }
     }
