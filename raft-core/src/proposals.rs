@@ -92,12 +92,18 @@ impl Proposals {
                 Some(rest) => *placed = rest,
             }
         }
-        self.doubtful.retain_mut(|(placed, _)| {
-            placed.first > commit
-                || placed.settle(commit, log, effects).is_some_and(|rest| {
-                    *placed = rest;
-                    true
-                })
+        let newest = log.term_at(commit);
+        self.doubtful.retain_mut(|(placed, _)| match placed.settle(commit, log, effects) {
+            // Terms never fall along a log: behind a newer one, nothing of the old can stand.
+            Some(rest) if newest > Some(rest.term) => {
+                effects.push(rest.superseded());
+                false
+            }
+            Some(rest) => {
+                *placed = rest;
+                true
+            }
+            None => false,
         });
     }
 
@@ -131,6 +137,9 @@ impl Proposals {
 impl Placed {
     /// Ends the part that `commit` decides; what is left waits on.
     fn settle(&self, commit: Index, log: &Log, effects: &mut Vec<Effect>) -> Option<Self> {
+        if self.first > commit {
+            return Some(*self);
+        }
         let last = Index(self.first.0 + self.requests.count - 1);
         let decided = commit.min(last);
         let count = if log.term_at(decided) == Some(self.term) {
@@ -151,10 +160,14 @@ impl Placed {
         let first = Index(self.first.0 + count);
         if first <= commit {
             // Another entry is committed here, and behind it nothing of the old term can be.
-            effects.push(Effect::Resolve { requests: rest, outcome: Outcome::Superseded });
+            effects.push(Self { requests: rest, ..*self }.superseded());
             return None;
         }
         Some(Self { requests: rest, first, term: self.term })
+    }
+
+    fn superseded(&self) -> Effect {
+        Effect::Resolve { requests: self.requests, outcome: Outcome::Superseded }
     }
 }
 
