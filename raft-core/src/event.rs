@@ -71,7 +71,9 @@ pub enum Effect {
         /// The read index.
         index: Index,
     },
-    /// These proposals ended. Comes before the [`Apply`](Effect::Apply) that covers them.
+    /// These proposals ended. Comes before the [`Apply`](Effect::Apply) that covers them, but
+    /// for one case: where the answer to a proposal that was handed on comes late, the entries
+    /// may have been applied before anybody here knew whose they are.
     Resolve {
         /// The proposals.
         requests: Requests,

@@ -100,11 +100,10 @@ impl Follower {
         let Some(leader) = self.leader.filter(|_| node.config.forward_proposals) else {
             return node.refuse(requests, Refusal::NotLeader { leader: self.leader });
         };
-        // Twice: once for the leader to answer, once for it to be missed.
-        let unknown_at = node.unknown_at() + node.config.election_timeout;
-        node.proposals.forward(requests, unknown_at);
-        let session = node.session.0;
-        node.send(leader, Message::Propose { session, requests, entries });
+        if node.is_too_large(&entries) {
+            return node.refuse(requests, Refusal::TooLarge);
+        }
+        node.forward(leader, requests, entries);
     }
 
     pub(crate) fn on_read(&mut self, node: &mut Node, requests: Requests) {
@@ -130,7 +129,7 @@ impl Follower {
         let refuse_at = node.now.0 + node.config.election_timeout * 2;
         if self.questions.begin(fresh, node.now.0, refuse_at) {
             node.question.0 += 1;
-            node.send(leader, Message::Read { question });
+            node.send(leader, Message::Read { question: fresh });
         }
     }
 

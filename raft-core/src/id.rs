@@ -129,6 +129,12 @@ impl Requests {
         part.count > 0 && end.is_some_and(|end| end <= self.count)
     }
 
+    /// As many, `distance` further on; numbers wrap around.
+    #[must_use]
+    pub(crate) const fn shifted(self, distance: u64) -> Self {
+        Self { first: RequestId(self.first.0.wrapping_add(distance)), ..self }
+    }
+
     /// The first `count` of them, and the others.
     pub(crate) fn split_at(self, count: u64) -> (Self, Self) {
         debug_assert!(count <= self.count, "a part is no larger than the whole");

@@ -17,7 +17,7 @@ use crate::proposals::Proposals;
 use crate::untracked::Untracked;
 use crate::{
     Config, Effect, Entries, Envelope, HardState, Index, Instant, Membership, Message, NodeId,
-    Refusal, Saved, Term, Ticket, Write,
+    Refusal, Requests, Saved, Term, Ticket, Write,
 };
 
 /// Invariants: `applied <= applying <= commit <= last`; `applying <= durable`; `vote` changes
@@ -118,6 +118,37 @@ impl Node {
         self.now.0 + self.config.election_timeout
     }
 
+    /// How far the numbers of what this run hands on are from the caller's, which may be used
+    /// again by the next run: an answer to an earlier run must not be taken for one to this.
+    fn handed_on_as(&self) -> u64 {
+        self.session.0 >> 1
+    }
+
+    /// Hands a proposal on to the leader.
+    pub(crate) fn forward(&mut self, leader: NodeId, requests: Requests, entries: Entries) {
+        // Twice: once for the leader to answer, once for it to be missed.
+        let unknown_at = self.unknown_at() + self.config.election_timeout;
+        self.proposals.forward(requests, unknown_at);
+        let (session, requests) = (self.session.0, requests.shifted(self.handed_on_as()));
+        self.send(leader, Message::Propose { session, requests, entries });
+    }
+
+    /// The leader's answer to a proposal that was handed on.
+    pub(crate) fn on_propose_reply(
+        &mut self,
+        requests: Requests,
+        outcome: Result<Index, Refusal>,
+        leader: Option<NodeId>,
+    ) {
+        let requests = requests.shifted(self.handed_on_as().wrapping_neg());
+        self.proposals.on_reply(requests, outcome, self.term, &mut self.effects);
+        // Where the answer is late, the place may be decided already, or the leader be lost.
+        self.proposals.on_commit(self.applying, &self.log, &mut self.effects);
+        if leader.is_none() {
+            self.proposals.doubt(self.unknown_at());
+        }
+    }
+
     /// Moves to a newer term. The vote is cleared here and nowhere else, and promises of the
     /// old term are void (Raft §5.1).
     pub(crate) fn advance_term(&mut self, term: Term) {
@@ -144,6 +175,16 @@ impl Node {
         self.promise_at_settle(Promise::OwnVote(self.term));
     }
 
+    /// Requests for votes that have not left yet never leave: the log that they describe may
+    /// be gone before they are durable.
+    pub(crate) fn withdraw_candidacy(&mut self) {
+        assert_eq!(self.promised, 0, "nothing is promised before the candidacy ends");
+        self.outbox.retain(|(_, promise)| match promise {
+            Promise::Send(envelope) => !matches!(envelope.message, Message::Vote { .. }),
+            Promise::OwnVote(_) => false,
+        });
+    }
+
     fn promise_at_settle(&mut self, promise: Promise) {
         const NEVER: Ticket = Ticket(u64::MAX);
         self.outbox.push_back((NEVER, promise));
@@ -160,6 +201,11 @@ impl Node {
         self.change(Change { truncate: None, entries });
     }
 
+    /// Whether some entry is larger than the group allows.
+    pub(crate) fn is_too_large(&self, entries: &Entries) -> bool {
+        entries.iter().any(|entry| entry.payload.len() > self.config.entry_bytes_max)
+    }
+
     /// Notes what is to be written at the end of this event.
     pub(crate) fn change(&mut self, change: Change) {
         if change.truncate.is_some() || !change.entries.is_empty() {
@@ -174,17 +220,7 @@ impl Node {
         self.commit = self.commit.max(commit);
     }
 
-    pub(crate) fn refuse(&mut self, requests: crate::Requests, reason: Refusal) {
-    /// Requests for votes that have not left yet never leave: the log that they describe may
-    /// be gone before they are durable.
-    pub(crate) fn withdraw_candidacy(&mut self) {
-        assert_eq!(self.promised, 0, "nothing is promised before the candidacy ends");
-        self.outbox.retain(|(_, promise)| match promise {
-            Promise::Send(envelope) => !matches!(envelope.message, Message::Vote { .. }),
-            Promise::OwnVote(_) => false,
-        });
-    }
-
+    pub(crate) fn refuse(&mut self, requests: Requests, reason: Refusal) {
         self.effects.push(Effect::Refuse { requests, reason });
     }
 
@@ -211,11 +247,6 @@ impl Node {
     }
 
     /// Gives up every promise, for ever: nobody knows what the disk holds.
-    /// Whether some entry is larger than the group allows.
-    pub(crate) fn is_too_large(&self, entries: &Entries) -> bool {
-        entries.iter().any(|entry| entry.payload.len() > self.config.entry_bytes_max)
-    }
-
     pub(crate) fn on_storage_failed(&mut self) {
         self.failed = true;
         self.outbox.clear();

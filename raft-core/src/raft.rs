@@ -301,18 +301,16 @@ impl Raft {
                 }
             }
             Message::ProposeReply { requests, outcome } => {
-                let (term, effects) = (self.node.term, &mut self.node.effects);
-                self.node.proposals.on_reply(requests, outcome, term, effects);
+                let leader = self.leader();
+                self.node.on_propose_reply(requests, outcome, leader);
             }
-            Message::Propose { session, requests, entries } => match &mut self.role {
-                Role::Leader(role) => {
-                    role.on_forwarded(&mut self.node, (from, session), requests, entries);
+            // Only who led this term is asked, and who does so no more cannot refuse: it may
+            // have taken another copy. The sender will call it unknown.
+            Message::Propose { session, requests, entries } => {
+                if let Some((role, node)) = self.lead() {
+                    role.on_forwarded(node, (from, session), requests, entries);
                 }
-                Role::Follower(_) | Role::PreCandidate(_) | Role::Candidate(_) => {
-                    let outcome = Err(Refusal::NotLeader { leader: self.leader() });
-                    self.node.send(from, Message::ProposeReply { requests, outcome });
-                }
-            },
+            }
             Message::AppendReply(reply) => {
                 if let Some((role, node)) = self.lead() {
                     role.on_append_reply(node, from, reply);
@@ -329,6 +327,8 @@ impl Raft {
                 }
             }
         }
+    }
+
     /// When this node stands next, if it hears of no leader; a leader does not.
     fn patience(&self) -> Option<Instant> {
         match &self.role {
@@ -337,8 +337,6 @@ impl Raft {
             Role::Candidate(role) => Some(role.retry_at.0),
             Role::Leader(_) => None,
         }
-    }
-
     }
 
     /// Whether a leader lives as far as this node knows: it hears one, or is one whose quorum
