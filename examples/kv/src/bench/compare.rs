@@ -1,12 +1,13 @@
 //! `kontiki bench compare`: etcd, this store and the null server, one after another, by the same
 //! load on the same ports with the same timeouts; one Markdown table.
 //!
-//! Only one system runs at a time. Each case is run `--rounds` times and its median is kept.
+//! Only one system runs at a time. Each round measures all of them, so that what else the machine
+//! does falls on all alike; the median of the rounds is kept.
 
 mod system;
 mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ pub(crate) struct CompareArgs {
     /// Seconds to run each case before measuring
     #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
     warmup: Duration,
-    /// How often each case is run; the median is kept
+    /// How often all is measured, one system after the other; medians are kept
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = positive)]
     rounds: usize,
     /// The most connections, spread over the nodes, the leader's first
@@ -116,18 +117,14 @@ pub(super) fn run(args: CompareArgs) -> Result<ExitCode, Failure> {
     kinds.sort_unstable();
     kinds.dedup();
 
-    let results = block_on(async {
-        let mut results = Vec::new();
-        for kind in kinds {
-            let measured = tokio::select! {
-                measured = measure(kind, &args, dir.path()) => measured?,
-                // Dropped, the system's processes are killed.
-                () = stop_requested() => return Err(Failure::new("interrupted")),
-            };
-            results.push(measured);
+    let rounds = block_on(async {
+        tokio::select! {
+            rounds = measure_all(&kinds, &args, dir.path()) => rounds,
+            // Dropped, the system's processes are killed.
+            () = stop_requested() => Err(Failure::new("interrupted")),
         }
-        Ok(results)
     })??;
+    let results: Vec<Measured> = rounds.into_iter().map(Measured::median).collect();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&results).map_err(Failure::new)?);
     } else {
@@ -137,19 +134,33 @@ pub(super) fn run(args: CompareArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn measure(
-    kind: Kind,
+/// For each system what it gave in each round.
+async fn measure_all(
+    kinds: &[Kind],
     args: &CompareArgs,
-    dir: &std::path::Path,
-) -> Result<Measured, Failure> {
-    eprintln!("{kind:?}: starting");
+    dir: &Path,
+) -> Result<Vec<Vec<Measured>>, Failure> {
+    let mut rounds: Vec<Vec<Measured>> = kinds.iter().map(|_| Vec::new()).collect();
+    for round in 1..=args.rounds {
+        for (&kind, measured) in kinds.iter().zip(&mut rounds) {
+            let dir = dir.join(round.to_string());
+            eprintln!("{kind:?}: round {round} of {}", args.rounds);
+            measured.push(measure(kind, args, &dir).await?);
+        }
+    }
+    Ok(rounds)
+}
+
+async fn measure(kind: Kind, args: &CompareArgs, dir: &Path) -> Result<Measured, Failure> {
     let mut system = System::start(kind, args, dir).await?;
     let endpoints = system.wait_until_ready().await?;
     tokio::time::sleep(REST).await;
     let rss_at_rest = system.rss_max();
     let mut reports = Vec::new();
     for case in cases() {
-        let report = median(case, args, &endpoints).await?;
+        let load = load_of(case, args, &endpoints);
+        let run = tokio::task::spawn_blocking(move || load::run(&load));
+        let report = run.await.map_err(Failure::new)??;
         eprintln!(
             "{kind:?}: {}, {} clients: {:.0} op/s, p50 {:.2} ms, p99 {:.2} ms{}",
             case.name,
@@ -167,31 +178,39 @@ async fn measure(
     Ok(Measured { kind, version, rss_at_rest, rss_after, reports })
 }
 
-async fn median(
-    case: Case,
-    args: &CompareArgs,
-    endpoints: &[ClientUrl],
-) -> Result<Report, Failure> {
-    let mut reports = Vec::with_capacity(args.rounds);
-    for _ in 0..args.rounds {
-        let load = Load {
-            endpoints: endpoints.to_vec(),
-            mix: case.mix,
-            clients: case.clients,
-            connections: args.conns.min(case.clients),
-            value_bytes: args.value_size,
-            key_space: args.key_space as u64,
-            fill: case.mix.read_percent > 0,
-            warmup: args.warmup,
-            duration: args.duration,
-            workers: 1,
-            progress: false,
-        };
-        let run = tokio::task::spawn_blocking(move || load::run(&load));
-        reports.push(run.await.map_err(Failure::new)??);
+fn load_of(case: Case, args: &CompareArgs, endpoints: &[ClientUrl]) -> Load {
+    Load {
+        endpoints: endpoints.to_vec(),
+        mix: case.mix,
+        clients: case.clients,
+        connections: args.conns.min(case.clients),
+        value_bytes: args.value_size,
+        key_space: args.key_space as u64,
+        fill: case.mix.read_percent > 0,
+        warmup: args.warmup,
+        duration: args.duration,
+        workers: 1,
+        progress: false,
     }
-    reports.sort_by(|a, b| a.throughput.total_cmp(&b.throughput));
-    Ok(reports.swap_remove(reports.len() / 2))
+}
+
+impl Measured {
+    /// Of each case the round in the middle, and of memory the most.
+    fn median(rounds: Vec<Self>) -> Self {
+        let reports = (0..cases().len()).map(|case| {
+            let mut reports: Vec<_> = rounds.iter().map(|round| &round.reports[case]).collect();
+            reports.sort_by(|a, b| a.throughput.total_cmp(&b.throughput));
+            reports[reports.len() / 2].clone()
+        });
+        let most = |bytes: fn(&Self) -> u64| rounds.iter().map(bytes).max().unwrap_or(0);
+        Self {
+            kind: rounds[0].kind,
+            version: rounds[0].version.clone(),
+            rss_at_rest: most(|round| round.rss_at_rest),
+            rss_after: most(|round| round.rss_after),
+            reports: reports.collect(),
+        }
+    }
 }
 
 /// Under what conditions the table was made.
@@ -201,7 +220,7 @@ fn conditions(args: &CompareArgs, results: &[Measured], file_system: &str) -> St
     format!(
         "{}; {cores} cores shared with the load generator, {file_system}, heartbeat 100 ms, \
          election timeout 1000 ms; values of {} bytes, {} keys at random, up to {} connections \
-         spread over the nodes (one client: the leader), {:.0} s a case, median of {}.",
+         spread over the nodes (one client: the leader), {:.0} s a case, median of {} rounds.",
         versions.join(", "),
         args.value_size,
         args.key_space,

@@ -129,21 +129,24 @@ impl Plan {
         let executable = std::env::current_exe()
             .map_err(|error| Failure::new(format!("cannot find this program: {error}")))?;
         let node = &self.nodes[at];
+        // What is printed must work from any directory.
+        let data_dir = std::path::absolute(&node.data_dir)
+            .map_err(|error| Failure::new(format!("cannot find this directory: {error}")))?;
         Ok(Program {
             executable,
-            args: self.args(node),
+            args: self.args(node, &data_dir),
             // The hidden end of a node whose supervisor is gone.
             supervised_args: vec!["--stop-with-stdin".to_owned()],
             log: node.log.clone(),
         })
     }
 
-    fn args(&self, node: &NodePlan) -> Vec<String> {
+    fn args(&self, node: &NodePlan, data_dir: &Path) -> Vec<String> {
         let url = |port| format!("http://127.0.0.1:{port}");
         let mut args = vec![
             "serve".to_owned(),
             format!("--name={}", node.name),
-            format!("--data-dir={}", node.data_dir.display()),
+            format!("--data-dir={}", data_dir.display()),
             format!("--listen-client-urls={}", url(node.client_port)),
             format!("--listen-peer-urls={}", url(node.peer_port)),
             format!("--initial-cluster={}", self.initial_cluster()),
