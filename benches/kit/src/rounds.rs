@@ -1,6 +1,8 @@
 //! Rounds that take turns, and what they amount to.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::{Allocations, Pump};
 
@@ -18,7 +20,7 @@ pub struct Effort {
 pub struct Round {
     /// Units of work done: entries, or batches.
     pub units: u64,
-    /// How long they took.
+    /// How long they took: on a clock where they wait for a disk, else on the processor.
     pub elapsed: Duration,
     /// What they allocated on this thread.
     pub allocations: Allocations,
@@ -60,14 +62,15 @@ impl Effort {
 }
 
 impl Round {
-    /// Runs `pump` `count` times, and counts the entries that all three applied.
+    /// Runs `pump` `count` times, and counts the entries that all three applied. The time is that
+    /// of this thread on a processor, since a pump never waits.
     pub fn of(pump: &mut dyn Pump, count: u64) -> Self {
         let (before, allocations) = (pump.applied(), Allocations::now());
-        let start = Instant::now();
+        let start = processor_time();
         for _ in 0..count {
             pump.pump();
         }
-        let elapsed = start.elapsed();
+        let elapsed = processor_time() - start;
         let allocations = Allocations::now() - allocations;
         let after = pump.applied();
         let units = (after.entries - before.entries) / 3;
@@ -117,4 +120,10 @@ pub fn interleave<const N: usize>(
         }
     }
     rounds.map(|rounds| Figures::of(&rounds))
+}
+
+/// What this thread has spent on a processor.
+fn processor_time() -> Duration {
+    let spent = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(spent.tv_sec.unsigned_abs(), u32::try_from(spent.tv_nsec).unwrap_or(0))
 }

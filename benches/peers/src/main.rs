@@ -38,6 +38,7 @@ fn pump(effort: Effort) {
         "ours ns/entry",
         "raft-rs",
         "ratio",
+        "of fastest rounds",
         "ours allocations/entry",
         "raft-rs",
         "ours B allocated/entry",
@@ -66,6 +67,7 @@ fn pump(effort: Effort) {
             format!("{:.1}", ours.median_ns),
             format!("{:.1}", theirs.median_ns),
             format!("{:.2}", ours.median_ns / theirs.median_ns),
+            format!("{:.2}", ours.min_ns / theirs.min_ns),
             format!("{:.4}", ours.allocations),
             format!("{:.4}", theirs.allocations),
             format!("{:.0}", ours.allocated_bytes),
@@ -89,6 +91,7 @@ fn wal(effort: Effort) {
         "ours µs",
         "raft-engine",
         "ratio",
+        "of fastest rounds",
         "ours allocations/batch",
         "raft-engine",
     ]);
@@ -104,6 +107,7 @@ fn wal(effort: Effort) {
             format!("{:.1}", ours.median_ns / 1e3),
             format!("{:.1}", theirs.median_ns / 1e3),
             format!("{:.2}", ours.median_ns / theirs.median_ns),
+            format!("{:.2}", ours.min_ns / theirs.min_ns),
             format!("{:.2}", ours.allocations),
             format!("{:.2}", theirs.allocations),
         ]);
