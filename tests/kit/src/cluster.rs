@@ -314,7 +314,6 @@ impl Cluster {
         self.oracles.on_image(image.log());
         let member = self.get_mut(id);
         assert!(member.raft.is_none(), "only the disk of a node that is down is replaced");
-        member.tampered |= member.store.durable().last_index() > image.last_index();
         member.store = Store::new(image);
         member.machine.clear();
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use core::time::Duration;
 
-use raft_core::{Config, Entry, Event, Index, Instant, Membership, Raft, Ticket};
+use raft_core::{Config, Entry, Event, Index, Instant, Membership, Raft, RequestId, Ticket};
 
 use super::store::Store;
 
@@ -36,7 +36,6 @@ pub struct Member {
     pub(super) next_request: u64,
     /// When the newest sync ends, so that syncs end in order.
     pub(super) synced_at: Instant,
-    pub(super) tampered: bool,
 }
 
 impl Member {
@@ -54,7 +53,6 @@ impl Member {
             machine: Vec::new(),
             next_request: 1,
             synced_at: Instant(0),
-            tampered: false,
         }
     }
 
@@ -93,14 +91,14 @@ impl Member {
         self.raft.is_some() && !self.paused
     }
 
+    /// The number of its next request.
+    pub fn next_request(&self) -> RequestId {
+        RequestId(self.next_request)
+    }
+
     /// How its disk behaves.
     pub fn disk(&self) -> DiskMood {
         self.disk
-    }
-
-    /// Whether its disk was replaced by another image, so that it may miss what it promised.
-    pub fn was_tampered_with(&self) -> bool {
-        self.tampered
     }
 
     /// Its own clock when the cluster's shows `clock`.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use raft_core::{Effect, Index, NodeId, Term};
+use raft_core::{Index, NodeId, Term};
 
 use super::{Member, Step};
 
@@ -40,20 +40,5 @@ impl Oracle {
         assert!(commit >= seen.commit, "{:?} takes back a commit", step.id);
         assert!(applied >= seen.applied, "{:?} takes back what it applied", step.id);
         *seen = Seen { term, commit, applied };
-        for effect in step.effects {
-            // No disk of a cluster loses what it has acknowledged, unless a story says so.
-            assert!(
-                !matches!(effect, Effect::PeerRegressed { .. }) || step.may_regress(),
-                "{:?} accuses a healthy peer: {effect:?}",
-                step.id
-            );
-        }
-    }
-}
-
-impl Step<'_> {
-    /// Whether some disk was replaced by an older image.
-    fn may_regress(&self) -> bool {
-        self.members.values().any(Member::was_tampered_with)
     }
 }

@@ -1,0 +1,3 @@
+//! Random histories of whole clusters. A failure prints its seed and one command that replays it.
+
+mod storms;

@@ -1,0 +1,81 @@
+//! Storms over a cluster in memory: crashes, partitions, lost, late and repeated messages, slow
+//! and stalled disks, tiny windows. Safety always; liveness once the sky is clear.
+//!
+//! ```text
+//!   KONTIKI_SEED=7 cargo test --test properties storm      replays one seed, step by step
+//!   KONTIKI_SEEDS=100000 cargo test --release --test properties storm
+//! ```
+
+use std::panic::catch_unwind;
+
+use raft_testkit::cluster::weather::{Report, storm};
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
+}
+
+#[test]
+fn a_cluster_survives_any_storm() {
+    if let Some(seed) = number("KONTIKI_SEED") {
+        println!("{:?}", storm(seed, true));
+        return;
+    }
+    let few = if cfg!(debug_assertions) { 150 } else { 3000 };
+    let (first, seeds) =
+        (number("KONTIKI_FIRST").unwrap_or(0), number("KONTIKI_SEEDS").unwrap_or(few));
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    let reports = std::thread::scope(|scope| {
+        let worker = |thread| {
+            let mine = (first + thread..first + seeds).step_by(threads as usize);
+            scope.spawn(move || mine.map(survive).collect::<Vec<_>>())
+        };
+        let workers: Vec<_> = (0..threads).map(worker).collect();
+        let reports = workers.into_iter().map(|worker| worker.join().expect("it reports"));
+        reports.flatten().collect::<Vec<_>>()
+    });
+    let failed: Vec<u64> =
+        reports.iter().filter_map(|report| report.as_ref().err()).copied().collect();
+    let reports: Vec<_> = reports.into_iter().flatten().collect();
+    summarize(&reports);
+    assert!(
+        failed.is_empty(),
+        "{} of {seeds} seeds failed; replay one by\n  KONTIKI_SEED={} cargo test --test properties storm",
+        failed.len(),
+        failed[0]
+    );
+}
+
+fn survive(seed: u64) -> Result<Report, u64> {
+    catch_unwind(|| storm(seed, false)).map_err(|_| {
+        eprintln!("replay by: KONTIKI_SEED={seed} cargo test --test properties storm");
+        seed
+    })
+}
+
+/// The storms must have been storms: every way in which a request can end was met.
+fn summarize(reports: &[Report]) {
+    let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
+    let committed = sum(|report| report.ending.committed);
+    let superseded = sum(|report| report.ending.superseded);
+    let unknown = sum(|report| report.ending.unknown);
+    let refused = sum(|report| report.ending.refused);
+    let read = sum(|report| report.ending.read);
+    let slowest = reports.iter().map(|report| report.recovery).max().unwrap_or_default();
+    println!(
+        "{} storms: {committed} committed, {superseded} superseded, {unknown} unknown, \
+         {refused} refused, {read} read; the slowest recovery took {slowest:?}",
+        reports.len()
+    );
+    if reports.len() >= 100 {
+        for (name, count) in [
+            ("committed", committed),
+            ("superseded", superseded),
+            ("unknown", unknown),
+            ("refused", refused),
+            ("read", read),
+        ] {
+            assert!(count > 0, "no request was ever {name}");
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! Raft §5.2 and §5.4.1: who is elected, and who is not.
+
+use crate::story;
+
+story!(
+    five_nodes_split_the_vote_and_the_next_round_elects_one,
+    r#"
+    # N1 led term 3 and is gone. N3 and N5 stand for term 4 in the same instant.
+    #
+    #     N2 ──▶ N3          N4 ──▶ N5         two and two: nobody has three
+    nodes 5
+    saved * term 2
+    elect N1
+    > N1 is pre-candidate t2
+    > N1 is candidate t3
+    > N1 is leader t3
+    crash N1
+    skip * 1s
+    campaign N3 N5
+    > N3 is pre-candidate t3
+    > N5 is pre-candidate t3
+    # Both ask first, and everybody would vote for either.
+    deliver pre-vote
+    deliver pre-vote-reply
+    > N3 is candidate t4
+    > N5 is candidate t4
+    messages vote
+    > N3>N1 t4 vote my log ends at 1:t3
+    > N3>N2 t4 vote my log ends at 1:t3
+    > N3>N4 t4 vote my log ends at 1:t3
+    > N3>N5 t4 vote my log ends at 1:t3
+    > N5>N1 t4 vote my log ends at 1:t3
+    > N5>N2 t4 vote my log ends at 1:t3
+    > N5>N3 t4 vote my log ends at 1:t3
+    > N5>N4 t4 vote my log ends at 1:t3
+    deliver vote N3>N2 N5>N4
+    deliver vote
+    messages vote-reply
+    > N2>N3 t4 vote-reply yes
+    > N4>N5 t4 vote-reply yes
+    > N4>N3 t4 vote-reply no
+    > N5>N3 t4 vote-reply no
+    > N2>N5 t4 vote-reply no
+    > N3>N5 t4 vote-reply no
+    deliver
+    status
+    > N1 down
+    > N2 follower t4, commit 1, last 1:t3
+    > N3 candidate t4, commit 1, last 1:t3
+    > N4 follower t4, commit 0, last 1:t3
+    > N5 candidate t4, commit 0, last 1:t3
+
+    # The next round: whoever's patience ends first asks, and is elected by four.
+    run 3s
+    > N3 is pre-candidate t4
+    > N3 is candidate t5
+    > N5 is follower t5
+    > N3 is leader t5
+    status
+    > N1 down
+    > N2 follower t5 of N3, commit 2, last 2:t5
+    > N3 leader t5, commit 2, last 2:t5
+    > N4 follower t5 of N3, commit 2, last 2:t5
+    > N5 follower t5 of N3, commit 2, last 2:t5
+    "#
+);
+
+// scenario B01
+story!(
+    a_vote_is_given_once_whatever_happens_within_the_term,
+    r#"
+    # N3 votes N1 in term 5; N1 leads, loses its quorum and steps down, all in term 5. The request of
+    # N2 for the same term comes last.
+    nodes 3 pre_vote=off
+    saved * term 4
+    campaign N1 N2
+    > N1 is candidate t5
+    > N2 is candidate t5
+    hold N2>N3
+    repeat vote N1>N3
+    deliver vote N1>N3
+    messages vote-reply
+    > N3>N1 t5 vote-reply yes
+    > N3>N1 t5 vote-reply yes
+    deliver
+    > N1 is leader t5
+    > N2 is follower t5 of N1
+    status N1 N3
+    > N1 leader t5, commit 1, last 1:t5
+    > N3 follower t5 of N1, commit 0, last 1:t5
+    pause N2 N3
+    run 1s
+    > N1 is follower t5
+    resume N2 N3
+    status N1 N3
+    > N1 follower t5, commit 1, last 1:t5
+    > N3 follower t5 of N1, commit 1, last 1:t5
+    deliver vote N2>N3
+    messages vote-reply
+    > N3>N2 t5 vote-reply no
+    lose vote-reply
+    # Nor does a restart make it free.
+    crash N3
+    restart N3
+    send N2>N3 t5 vote
+    messages vote-reply
+    > N3>N2 t5 vote-reply no
+    "#
+);
+
+// scenario B03
+story!(
+    whoever_sees_a_newer_term_has_not_voted_in_it,
+    r#"
+    # N1 leads t5 with 100 entries; N2 has 90 and stands for t6. N1 sees t6 in the request itself,
+    # steps down, and compares logs all the same; so does N3.
+    nodes 3 pre_vote=off check_quorum=off
+    saved N1 term 4 log t4*99
+    saved N2 term 5 log t4*90
+    saved N3 term 4 log t4*99
+    hold N2
+    campaign N1
+    > N1 is candidate t5
+    deliver
+    > N1 is leader t5
+    status
+    > N1 leader t5, commit 100, last 100:t5
+    > N2 follower t5, commit 0, last 90:t4
+    > N3 follower t5 of N1, commit 100, last 100:t5
+    campaign N2
+    > N2 is candidate t6
+    repeat vote N2>N1
+    deliver vote N2>N1 N2>N3
+    > N1 is follower t6
+    messages vote-reply N1>N2 N3>N2
+    > N1>N2 t6 vote-reply no
+    > N3>N2 t6 vote-reply no
+    > N1>N2 t6 vote-reply no
+    deliver vote-reply N1>N2 N3>N2
+    heal
+    run 5s
+    > N1 is candidate t7
+    > N2 is follower t7
+    > N1 is leader t7
+    status
+    > N1 leader t7, commit 101, last 101:t7
+    > N2 follower t7 of N1, commit 101, last 101:t7
+    > N3 follower t7 of N1, commit 101, last 101:t7
+    "#
+);
+
+// scenario B08
+story!(
+    logs_are_compared_by_last_term_and_then_by_length,
+    r#"
+    # N1 asks N2. Same term, shorter: no. Same term, same length: yes. An older last term, however
+    # long: no. A newer last term, however short: yes.
+    nodes 2 pre_vote=off
+    saved N1 term 2 log t2*4
+    saved N2 term 2 log t2*5
+    campaign N1
+    > N1 is candidate t3
+    deliver vote
+    messages vote-reply
+    > N2>N1 t3 vote-reply no
+
+    saved N1 term 3 log t2*5
+    saved N2 term 3 log t2*5
+    campaign N1
+    > N1 is candidate t4
+    deliver vote t4
+    messages vote-reply t4
+    > N2>N1 t4 vote-reply yes
+
+    saved N1 term 4 log t1*100
+    saved N2 term 4 log t1 t3*50
+    campaign N1
+    > N1 is candidate t5
+    deliver vote t5
+    messages vote-reply t5
+    > N2>N1 t5 vote-reply no
+
+    saved N1 term 5 log t1 t3*50
+    saved N2 term 5 log t1*100
+    campaign N1
+    > N1 is candidate t6
+    deliver vote t6
+    messages vote-reply t6
+    > N2>N1 t6 vote-reply yes
+    "#
+);
+
+story!(
+    a_shorter_log_never_wins_and_the_longer_one_does,
+    r#"
+    #     N1  t1 t1 t2 t2=x      leads t2, and is cut off before anybody has 3 and 4
+    #     N2  t1 t1
+    #     N3  t1
+    nodes 3 pre_vote=off
+    saved N1 term 1 log t1 t1
+    saved N2 term 1 log t1 t1
+    saved N3 term 1 log t1
+    campaign N1
+    > N1 is candidate t2
+    deliver vote
+    deliver vote-reply
+    > N1 is leader t2
+    propose N1 x
+    cut N1
+    log
+    > N1 t1=1:t1 t1=2:t1 t2 t2=x
+    > N2 t1=1:t1 t1=2:t1
+    > N3 t1=1:t1
+    skip N2 1s
+    skip N3 1s
+    # N3 can never win: N2 has more.
+    campaign N3
+    > N3 is candidate t3
+    deliver
+    campaign N3
+    > N3 is candidate t4
+    deliver
+    status N2 N3
+    > N2 follower t4, commit 0, last 2:t1
+    > N3 candidate t4, commit 0, last 1:t1
+    # N2 can.
+    skip N3 1s
+    campaign N2
+    > N2 is candidate t5
+    deliver
+    > N3 is follower t5
+    > N2 is leader t5
+    status N2 N3
+    > N2 leader t5, commit 3, last 3:t5
+    > N3 follower t5 of N2, commit 3, last 3:t5
+    # N1 returns at once: its entries are replaced, and its caller learns that x never happened.
+    heal
+    run 200ms
+    > N1 is follower t5 of N2
+    > N1: x superseded
+    run 200ms
+    log
+    > N1 t1=1:t1 t1=2:t1 t5
+    > N2 t1=1:t1 t1=2:t1 t5
+    > N3 t1=1:t1 t1=2:t1 t5
+    status
+    > N1 follower t5 of N2, commit 3, last 3:t5
+    > N2 leader t5, commit 3, last 3:t5
+    > N3 follower t5 of N2, commit 3, last 3:t5
+    "#
+);
+
+// scenario B78
+story!(
+    a_caller_whose_leader_stays_away_is_told_that_nobody_knows,
+    r#"
+    # As before, but N1 stays away. It cannot know what becomes of x, and says so in bounded time.
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    cut N1
+    propose N1 x
+    run 1s
+    > N1 is follower t1
+    propose N1 y
+    > N1: y refused: no leader
+    run 1s
+    > N3 is pre-candidate t1
+    > N3 is candidate t2
+    > N3 is leader t2
+    > N1: x unknown
+    heal
+    run 5s
+    log
+    > N1 t1 t2
+    > N2 t1 t2
+    > N3 t1 t2
+    "#
+);
+
+story!(
+    three_of_four_are_a_majority_and_two_are_not,
+    r#"
+    nodes 4
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    propose N1 a
+    run 200ms
+    > N1: a committed at 2
+    # Two and two: nobody is elected, nothing is committed.
+    split N1 N2 | N3 N4
+    propose N1 b
+    run 30s
+    > N1 is follower t1
+    > N3 is pre-candidate t1
+    > N4 is pre-candidate t1
+    > N1: b unknown
+    > N1 is pre-candidate t1
+    > N2 is pre-candidate t1
+    status
+    > N1 pre-candidate t1, commit 2, last 3:t1
+    > N2 pre-candidate t1, commit 2, last 3:t1
+    > N3 pre-candidate t1, commit 2, last 2:t1
+    > N4 pre-candidate t1, commit 2, last 2:t1
+    # Three are enough.
+    heal
+    cut N4
+    run 5s
+    > N2 is candidate t2
+    > N1 is follower t2
+    > N3 is follower t2
+    > N2 is leader t2
+    status
+    > N1 follower t2 of N2, commit 4, last 4:t2
+    > N2 leader t2, commit 4, last 4:t2
+    > N3 follower t2 of N2, commit 4, last 4:t2
+    > N4 pre-candidate t1, commit 2, last 2:t1
+    propose N2 c
+    run 1s
+    > N2: c committed at 5
+    heal
+    run 5s
+    > N4 is follower t2 of N2
+    # Nothing is lost: a is where it was on all four.
+    status
+    > N1 follower t2 of N2, commit 5, last 5:t2
+    > N2 leader t2, commit 5, last 5:t2
+    > N3 follower t2 of N2, commit 5, last 5:t2
+    > N4 follower t2 of N2, commit 5, last 5:t2
+    log
+    > N1 t1 t1=a t1=b t2 t2=c
+    > N2 t1 t1=a t1=b t2 t2=c
+    > N3 t1 t1=a t1=b t2 t2=c
+    > N4 t1 t1=a t1=b t2 t2=c
+    "#
+);
+
+story!(
+    a_leader_of_the_same_term_ends_a_candidacy,
+    r#"
+    nodes 3 pre_vote=off
+    campaign N1 N2
+    > N1 is candidate t1
+    > N2 is candidate t1
+    deliver vote N1>N3
+    deliver vote-reply N3>N1
+    > N1 is leader t1
+    status N1 N2
+    > N1 leader t1, commit 0, last 1:t1
+    > N2 candidate t1, commit 0, last 0:t0
+    deliver append N1>N2
+    > N2 is follower t1 of N1
+    status N2
+    > N2 follower t1 of N1, commit 0, last 1:t1
+    "#
+);
+
+story!(
+    a_stale_refusal_is_no_answer_to_the_next_candidacy,
+    r#"
+    # N1 asks N3 in term 1 and again in term 2. The question of term 1 comes late, and N3 refuses it,
+    # in term 2 by now. That says nothing about its vote in term 2, whichever answer comes first.
+    nodes 3 pre_vote=off check_quorum=off
+    cut N2
+    campaign N1
+    > N1 is candidate t1
+    campaign N1
+    > N1 is candidate t2
+    messages vote N1>N3
+    > N1>N3 t1 vote my log ends at 0:t0
+    > N1>N3 t2 vote my log ends at 0:t0
+    hold N3>N1
+    deliver vote t2
+    lose vote-reply
+    deliver vote t1
+    repeat vote-reply
+    deliver 1 vote-reply
+    send N1>N3 t2 vote
+    deliver vote-reply
+    > N1 is leader t2
+    status N1
+    > N1 leader t2, commit 0, last 1:t2
+    "#
+);
+
+// scenario B59
+story!(
+    votes_and_candidacies_wait_for_the_disk,
+    r#"
+    # N1 stands: nothing leaves before its own vote is durable, and it does not count it before.
+    # N2 grants: the answer waits for its disk as well.
+    nodes 3 pre_vote=off
+    stall N1
+    stall N2
+    cut N3
+    campaign N1
+    > N1 is candidate t1
+    messages
+    sync N1
+    messages
+    > N1>N2 t1 vote my log ends at 0:t0
+    deliver vote
+    messages
+    sync N2
+    messages
+    > N2>N1 t1 vote-reply yes
+    deliver vote-reply
+    > N1 is leader t1
+    status N1
+    > N1 leader t1, commit 0, last 1:t1
+    "#
+);
+
+// scenario B60
+story!(
+    a_lone_voter_leads_when_its_vote_is_durable_and_commits_when_its_entry_is,
+    r#"
+    nodes 1
+    stall N1
+    run 100ms
+    > N1 is candidate t1
+    status
+    > N1 candidate t1, commit 0, last 0:t0
+    sync N1
+    > N1 is leader t1
+    status
+    > N1 leader t1, commit 0, last 1:t1
+    sync N1
+    status
+    > N1 leader t1, commit 1, last 1:t1
+    "#
+);
+
+story!(
+    a_candidate_that_crashes_before_its_disk_is_done_was_none,
+    r#"
+    nodes 3 pre_vote=off
+    stall N1
+    campaign N1
+    > N1 is candidate t1
+    status N1
+    > N1 candidate t1, commit 0, last 0:t0
+    crash N1
+    restart N1
+    status N1
+    > N1 follower t0, commit 0, last 0:t0
+    "#
+);
+
+story!(
+    a_candidate_that_cannot_win_does_not_keep_back_one_that_can,
+    r#"
+    # N2 lacks an entry, and stands again and again, each time in a newer term. N1 refuses it, and
+    # its own patience goes on all the while.
+    nodes 2 pre_vote=off
+    saved N1 term 1 log t1 t1
+    saved N2 term 1 log t1
+    campaign N2
+    > N2 is candidate t2
+    run 600ms
+    campaign N2
+    > N2 is candidate t3
+    run 600ms
+    campaign N2
+    > N2 is candidate t4
+    run 600ms
+    campaign N2
+    > N2 is candidate t5
+    run 600ms
+    > N1 is candidate t6
+    > N2 is follower t6
+    > N1 is leader t6
+    status
+    > N1 leader t6, commit 3, last 3:t6
+    > N2 follower t6 of N1, commit 3, last 3:t6
+    "#
+);
+
+story!(
+    a_candidacy_that_is_over_asks_nobody,
+    r#"
+    # N1 stands, and its disk is slow. N3 leads the same term before anybody was asked.
+    nodes 3 pre_vote=off
+    stall N1
+    campaign N1
+    > N1 is candidate t1
+    campaign N3
+    > N3 is candidate t1
+    deliver
+    > N3 is leader t1
+    > N1 is follower t1 of N3
+    messages
+    work N1
+    messages
+    > N1>N3 t1 append-reply have 1
+    deliver
+    status
+    > N1 follower t1 of N3, commit 0, last 1:t1
+    > N2 follower t1 of N3, commit 1, last 1:t1
+    > N3 leader t1, commit 1, last 1:t1
+    "#
+);

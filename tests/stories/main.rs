@@ -1,0 +1,16 @@
+//! Raft in stories: small clusters, told line by line. See `teller.rs` for what can be said.
+
+mod book;
+mod teller;
+mod words;
+
+mod check_quorum;
+mod commit;
+mod conflicts;
+mod durability;
+mod elections;
+mod flow;
+mod logs;
+mod pre_vote;
+mod reads;
+mod requests;

@@ -1,0 +1,419 @@
+//! The one helper that touches the API: it turns a line of a story into something that happens to
+//! a cluster, and what came of it into lines.
+//!
+//! ```text
+//!   nodes 3 pre_vote=off        saved N1 term 3 vote N2 commit 2 log t1 t1=x t2*5
+//!   elect N1   campaign N1 N2   propose N1 x y     read N2 a       run 1s
+//!   cut N1   cut N1>N2   split N1 N2 | N3     hold N1-N2   heal [..]
+//!   deliver   deliver vote N1>N2   lose 2 append t3   repeat ..   (a bare deliver: all, until quiet)
+//!   send N1>N2 t3 append after 1:t1 commit 2 entries t3=x     send N1>N2 t3 heartbeat commit 2
+//!   crash N1 [kept]   restart N1   pause N1   resume N1   stall N1   sync N1   work N1   fail N1
+//!   status [N1 ..]   log [N1 ..]   messages [kind] [links]   forget
+//! ```
+//! Messages wait until they are delivered or time passes; disks are done at once unless stalled.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use raft_core::{
+    Append, Config, Effect, Entry, Envelope, HardState, Index, LogPosition, Message, NodeId,
+    Outcome, Payload, Refusal, RequestId, Requests, RoleKind, Round, Term,
+};
+use raft_testkit::cluster::{Cluster, DiskMood, Image, Link, Options, Slot, node};
+
+use crate::words::{kind, message, role, span, term_of};
+
+#[derive(Default)]
+pub struct Teller {
+    cluster: Option<Cluster>,
+    /// What the open requests are called.
+    names: BTreeMap<(NodeId, u64, RequestId), String>,
+    roles: BTreeMap<NodeId, RoleKind>,
+}
+
+impl Teller {
+    /// Does what the line says. Returns what came of it.
+    pub fn perform(&mut self, line: &str) -> Vec<String> {
+        let mut words = line.split_whitespace();
+        let verb = words.next().expect("a command has a verb");
+        let words: Vec<&str> = words.collect();
+        let mut output = self.command(verb, &words);
+        if let Some(cluster) = &mut self.cluster {
+            cluster.settle_disks();
+        }
+        let mut news = self.news();
+        news.append(&mut output);
+        news
+    }
+
+    fn cluster(&mut self) -> &mut Cluster {
+        self.cluster.as_mut().expect("a story begins with `nodes`")
+    }
+
+    fn command(&mut self, verb: &str, words: &[&str]) -> Vec<String> {
+        match verb {
+            "nodes" => self.begin(words),
+            "saved" => self.saved(words),
+            "config" => self.config(words),
+            "propose" => self.propose(words),
+            "read" => self.read(words),
+            "run" => self.cluster().run_for(span(words[0])),
+            "skip" => {
+                for id in self.chosen(&words[..1]) {
+                    self.cluster().skip_clock(id, span(words[1]));
+                }
+            }
+            "elect" => {
+                let candidate = id(words[0]);
+                self.cluster().campaign(candidate);
+                self.cluster().settle();
+                assert_eq!(self.cluster().leader(), Some(candidate), "it is elected");
+            }
+            "deliver" if words.is_empty() => self.cluster().settle(),
+            "deliver" | "lose" | "repeat" => self.move_messages(verb, words),
+            "cut" | "hold" | "heal" => self.change_links(verb, words),
+            "split" => self.split(words),
+            "send" => {
+                let envelope = envelope(words);
+                self.cluster().deliver(envelope);
+            }
+            "status" => return self.chosen(words).map(|it| self.status(it)).collect(),
+            "log" => return self.chosen(words).map(|it| self.log(it)).collect(),
+            "messages" => return self.messages(words),
+            "crash" => {
+                let kept = words.get(1).map_or(0, |word| word.parse().expect("a number"));
+                self.cluster().crash(id(words[0]), kept);
+            }
+            _ => self.each(verb, words),
+        }
+        Vec::new()
+    }
+
+    /// The verbs that do the same to each of the nodes.
+    fn each(&mut self, verb: &str, words: &[&str]) {
+        for id in self.chosen(words) {
+            let cluster = self.cluster();
+            match verb {
+                "campaign" => cluster.campaign(id),
+                "restart" => cluster.restart(id),
+                "pause" => cluster.pause(id),
+                "resume" => cluster.resume(id),
+                "stall" => cluster.set_disk(id, DiskMood::Stalled),
+                "work" => cluster.set_disk(id, DiskMood::Working),
+                "fail" => cluster.fail_storage(id),
+                "sync" => assert!(cluster.sync_one(id), "{id:?} has nothing to sync"),
+                _ => panic!("what is `{verb}`?"),
+            }
+        }
+    }
+
+    fn begin(&mut self, words: &[&str]) {
+        let mut config = Config::new(node(1));
+        for setting in &words[1..] {
+            set(&mut config, setting);
+        }
+        let nodes = words[0].parse().expect("a number of nodes");
+        self.cluster = Some(Cluster::new(Options { nodes, config, ..Options::default() }));
+    }
+
+    fn config(&mut self, words: &[&str]) {
+        let id = id(words[0]);
+        for setting in &words[1..] {
+            self.cluster().configure(id, |config| set(config, setting));
+        }
+        self.cluster().crash(id, 0);
+        self.cluster().restart(id);
+    }
+
+    /// `saved N1 term 3 vote N2 commit 2 log t1 t1=x t2*5`: the node starts anew from this.
+    fn saved(&mut self, words: &[&str]) {
+        for id in self.chosen(&words[..1]) {
+            let (mut hard_state, mut log) = (HardState::default(), Vec::new());
+            let mut words = words[1..].iter();
+            while let Some(&word) = words.next() {
+                let mut value = || *words.next().expect("a value");
+                match word {
+                    "term" => hard_state.term = Term(value().parse().expect("a term")),
+                    "vote" => hard_state.vote = Some(self::id(value())),
+                    "commit" => hard_state.commit = Index(value().parse().expect("an index")),
+                    "log" => words.by_ref().for_each(|word| extend(&mut log, word)),
+                    _ => panic!("what is `{word}`?"),
+                }
+            }
+            let cluster = self.cluster();
+            cluster.crash(id, 0);
+            cluster.replace_disk(id, Image::new(hard_state, log));
+            cluster.restart(id);
+        }
+    }
+
+    fn propose(&mut self, words: &[&str]) {
+        let id = id(words[0]);
+        let run = self.cluster().member(id).run();
+        let first = self.cluster().member(id).next_request();
+        for (name, number) in words[1..].iter().zip(first.0..) {
+            self.names.insert((id, run, RequestId(number)), (*name).into());
+        }
+        let payloads = words[1..].iter().map(|word| word.to_string());
+        self.cluster().propose(id, payloads).expect("the node is up");
+    }
+
+    fn read(&mut self, words: &[&str]) {
+        let id = id(words[0]);
+        let member = self.cluster().member(id);
+        let key = (id, member.run(), member.next_request());
+        self.names.insert(key, format!("read {}", words[1]));
+        self.cluster().read(id).expect("the node is up");
+    }
+
+    fn chosen(&mut self, words: &[&str]) -> impl Iterator<Item = NodeId> + use<> {
+        let all = words.is_empty() || words == ["*"];
+        let ids = if all { self.cluster().ids() } else { words.iter().map(|it| id(it)).collect() };
+        ids.into_iter()
+    }
+}
+
+/// Links and messages.
+impl Teller {
+    fn change_links(&mut self, verb: &str, words: &[&str]) {
+        if verb == "heal" && words.is_empty() {
+            return self.cluster().network().mend_all();
+        }
+        for link in self.links(words) {
+            let network = self.cluster().network();
+            match verb {
+                "cut" => network.cut(link),
+                "hold" => network.hold(link),
+                _ => network.mend(link),
+            }
+        }
+    }
+
+    fn split(&mut self, words: &[&str]) {
+        let sides: Vec<Vec<NodeId>> = words
+            .split(|word| *word == "|")
+            .map(|side| side.iter().map(|word| id(word)).collect())
+            .collect();
+        for (one, left) in sides.iter().enumerate() {
+            for right in sides.iter().skip(one + 1) {
+                for (&here, &there) in left.iter().flat_map(|h| right.iter().map(move |t| (h, t))) {
+                    self.cluster().network().cut((here, there));
+                    self.cluster().network().cut((there, here));
+                }
+            }
+        }
+    }
+
+    /// `N1`: all to and from it; `N1-N2`: both ways; `N1>N2`, `N1>*`, `*>N1`: one way.
+    fn links(&mut self, words: &[&str]) -> Vec<Link> {
+        let ids = self.cluster().ids();
+        let matches = |word: &str, one: NodeId| word == "*" || id(word) == one;
+        let wanted = |(from, to): Link| {
+            words.iter().any(|word| {
+                if let Some((a, b)) = word.split_once('>') {
+                    matches(a, from) && matches(b, to)
+                } else if let Some((a, b)) = word.split_once('-') {
+                    (matches(a, from) && matches(b, to)) || (matches(a, to) && matches(b, from))
+                } else {
+                    matches(word, from) || matches(word, to)
+                }
+            })
+        };
+        let all = ids.iter().flat_map(|&from| ids.iter().map(move |&to| (from, to)));
+        all.filter(|&link| link.0 != link.1 && (words.is_empty() || wanted(link))).collect()
+    }
+
+    /// The messages of these kinds, on these links, of these terms, held or not; the first so
+    /// many where a number is given.
+    fn slots(&mut self, words: &[&str]) -> Vec<Slot> {
+        let (mut links, mut kinds, mut terms, mut most) = (vec![], vec![], vec![], usize::MAX);
+        for &word in words {
+            if let Ok(number) = word.parse() {
+                most = number;
+            } else if word.starts_with('N') || word.contains(['>', '*']) {
+                links.push(word);
+            } else if word.strip_prefix('t').is_some_and(|it| it.parse::<u64>().is_ok()) {
+                terms.push(term_of(word));
+            } else {
+                kinds.push(word);
+            }
+        }
+        let links = self.links(&links);
+        let wanted = |envelope: &Envelope| {
+            links.contains(&(envelope.from, envelope.to))
+                && (kinds.is_empty() || kinds.contains(&kind(&envelope.message)))
+                && (terms.is_empty() || terms.contains(&envelope.term))
+        };
+        let mut slots = self.cluster().network().slots(wanted);
+        slots.truncate(most);
+        slots
+    }
+
+    fn move_messages(&mut self, verb: &str, words: &[&str]) {
+        let slots = self.slots(words);
+        assert!(!slots.is_empty(), "there is no such message");
+        for slot in slots {
+            match verb {
+                "deliver" => self.cluster().deliver_slot(slot),
+                "lose" => drop(self.cluster().network().take(slot)),
+                _ => {
+                    let network = self.cluster().network();
+                    let copy = network.peek(slot).cloned().expect("it waits");
+                    network.send(copy, slot.0);
+                }
+            }
+            self.cluster().settle_disks();
+        }
+    }
+
+    fn messages(&mut self, words: &[&str]) -> Vec<String> {
+        let slots = self.slots(words);
+        let network = self.cluster().network();
+        let waiting = slots.into_iter().filter_map(|slot| network.peek(slot));
+        waiting.map(message).collect()
+    }
+}
+
+/// What came of it.
+impl Teller {
+    fn news(&mut self) -> Vec<String> {
+        let Some(cluster) = &mut self.cluster else { return Vec::new() };
+        let news = cluster.take_news();
+        news.into_iter().flat_map(|(id, effect)| self.tell(id, effect)).collect()
+    }
+
+    fn tell(&mut self, id: NodeId, effect: Effect) -> Vec<String> {
+        match effect {
+            Effect::RoleChanged(change) => {
+                let before = self.roles.insert(id, change.role).unwrap_or(RoleKind::Follower);
+                let followers = [before, change.role] == [RoleKind::Follower; 2];
+                // Whom a follower follows is seen in the status.
+                if followers { Vec::new() } else { vec![format!("{id:?} is {}", role(&change))] }
+            }
+            Effect::ReadReady { requests, index } => {
+                self.named(id, requests, |_| format!("served at {index}"))
+            }
+            Effect::Refuse { requests, reason } => self.named(id, requests, |_| match reason {
+                Refusal::NotLeader { leader: None } => "refused: no leader".into(),
+                Refusal::NotLeader { leader: Some(leader) } => format!("refused: ask {leader:?}"),
+                Refusal::Overloaded => "refused: overloaded".into(),
+                Refusal::TooLarge => "refused: too large".into(),
+                Refusal::StorageFailed => "refused: storage failed".into(),
+            }),
+            Effect::Resolve { requests, outcome } => self.named(id, requests, |at| match outcome {
+                Outcome::Committed { first } => format!("committed at {}", first.0 + at),
+                Outcome::Superseded => "superseded".into(),
+                Outcome::Unknown => "unknown".into(),
+            }),
+            Effect::PeerRegressed { peer, acknowledged, holds } => {
+                vec![format!("{id:?} finds that {peer:?} fell from {acknowledged} to {holds}")]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn named(
+        &mut self,
+        id: NodeId,
+        requests: Requests,
+        what: impl Fn(u64) -> String,
+    ) -> Vec<String> {
+        let run = self.cluster().member(id).run();
+        let name = |at| {
+            let name = self.names.remove(&(id, run, RequestId(requests.first.0 + at)));
+            format!("{id:?}: {} {}", name.expect("it was asked"), what(at))
+        };
+        (0..requests.count).map(name).collect()
+    }
+
+    fn status(&mut self, id: NodeId) -> String {
+        let member = self.cluster().member(id);
+        let Some(raft) = member.raft() else { return format!("{id:?} down") };
+        let leader = match (raft.role(), raft.leader()) {
+            (RoleKind::Follower, Some(leader)) => format!(" of {leader:?}"),
+            _ => String::new(),
+        };
+        let (commit, last) = (raft.commit_index(), raft.last());
+        let paused = if member.is_up() { "" } else { ", paused" };
+        let (kind, term) = (crate::words::role_name(raft.role()), raft.term());
+        format!("{id:?} {kind} {term:?}{leader}, commit {commit}, last {last:?}{paused}")
+    }
+
+    fn log(&mut self, id: NodeId) -> String {
+        let log = self.cluster().member(id).store().live().log();
+        let word = |entry: &Entry| match &entry.payload {
+            Payload::Empty => format!("{:?}", entry.term),
+            Payload::Command(bytes) => {
+                format!("{:?}={}", entry.term, String::from_utf8_lossy(bytes))
+            }
+        };
+        let words: Vec<String> = log.iter().map(word).collect();
+        format!("{id:?} {}", if words.is_empty() { "empty".into() } else { words.join(" ") })
+    }
+}
+
+fn id(word: &str) -> NodeId {
+    let number = word.strip_prefix('N').and_then(|number| number.parse().ok());
+    node(number.unwrap_or_else(|| panic!("`{word}` is not a node")))
+}
+
+/// `t2`, `t2=x`, `t2*5`: entries at the end of a log.
+fn extend(log: &mut Vec<Entry>, word: &str) {
+    let (word, count) = word.split_once('*').unwrap_or((word, "1"));
+    let (term, name) = word.split_once('=').map_or((word, None), |(t, name)| (t, Some(name)));
+    for _ in 0..count.parse().expect("a number of entries") {
+        let (index, term) = (Index(log.len() as u64 + 1), term_of(term));
+        let payload = name.map_or_else(|| format!("{index}:{term:?}"), str::to_string);
+        log.push(Entry { index, term, payload: Payload::Command(payload.into()) });
+    }
+}
+
+/// `N1>N2 t3 append after 1:t1 commit 2 entries t3=x`, `.. heartbeat commit 2`.
+fn envelope(words: &[&str]) -> Envelope {
+    let (from, to) = words[0].split_once('>').expect("a link");
+    let (mut previous, mut commit, mut entries) = (LogPosition::ZERO, Index::ZERO, Vec::new());
+    let mut rest = words[3..].iter();
+    while let Some(&word) = rest.next() {
+        let mut value = || *rest.next().expect("a value");
+        match word {
+            "after" => previous = position(value()),
+            "commit" => commit = Index(value().parse().expect("an index")),
+            "entries" => rest.by_ref().for_each(|word| extend(&mut entries, word)),
+            _ => panic!("what is `{word}`?"),
+        }
+    }
+    for (entry, index) in entries.iter_mut().zip(previous.index.0 + 1..) {
+        entry.index = Index(index);
+    }
+    let message = match words[2] {
+        "append" => Message::Append(Append { previous, entries: entries.into(), commit }),
+        "heartbeat" => Message::Heartbeat { commit, round: Round::ZERO },
+        "vote" => Message::Vote { last: previous },
+        kind => panic!("what is `{kind}`?"),
+    };
+    Envelope { from: id(from), to: id(to), term: term_of(words[1]), message }
+}
+
+/// `3:t2`.
+fn position(word: &str) -> LogPosition {
+    let (index, term) = word.split_once(':').expect("a position is index:term");
+    LogPosition { term: term_of(term), index: Index(index.parse().expect("an index")) }
+}
+
+fn set(config: &mut Config, setting: &str) {
+    let (name, value) = setting.split_once('=').expect("a setting is name=value");
+    let number = || value.parse::<usize>().expect("a number");
+    match name {
+        "pre_vote" => config.pre_vote = value == "on",
+        "check_quorum" => config.check_quorum = value == "on",
+        "forward" => config.forward_proposals = value == "on",
+        "append_bytes" => config.append_bytes_max = number(),
+        "inflight_appends" => config.inflight_appends_max = number(),
+        "inflight_bytes" => config.inflight_bytes_max = number(),
+        "uncommitted_bytes" => config.uncommitted_bytes_max = number(),
+        "entry_bytes" => config.entry_bytes_max = number(),
+        "recent_bytes" => config.recent_bytes_max = number(),
+        "heartbeat" => config.heartbeat_interval = Duration::from_millis(number() as u64),
+        _ => panic!("what is `{name}`?"),
+    }
+}
