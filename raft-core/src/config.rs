@@ -21,6 +21,10 @@ pub struct Config {
     /// (thesis §6.2, §4.2.3). Default on. When off, a leader that is cut off leads for ever,
     /// and its requests end only when it learns of another.
     pub check_quorum: bool,
+    /// How long a new commit index may wait for an append to travel with, before a leader tells
+    /// its followers of it alone. Those who wait for a proposal that they handed on are told at
+    /// once. Saves a message a peer and commit under load. Default zero: all are told at once.
+    pub commit_notice_delay: Duration,
     /// Hand proposals on to the leader rather than refuse them. Default on.
     pub forward_proposals: bool,
     /// The most bytes of entries in one append (a single larger entry goes alone). 1 MiB.
@@ -84,6 +88,7 @@ impl Config {
             election_timeout: Duration::from_millis(1000),
             pre_vote: true,
             check_quorum: true,
+            commit_notice_delay: Duration::ZERO,
             forward_proposals: true,
             append_bytes_max: 1 << 20,
             inflight_appends_max: 256,

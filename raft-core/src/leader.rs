@@ -17,6 +17,8 @@ use crate::{
 pub(crate) struct Leader {
     pub(crate) peers: BTreeMap<NodeId, Progress>,
     pub(crate) heartbeat_at: Untracked<Instant>,
+    /// When followers are told of a new commit index that no append has carried to them.
+    notice_at: Option<Untracked<Instant>>,
     /// A quorum has been heard that lets it lead until then.
     pub(crate) quorum_until: Untracked<Instant>,
     rounds: Rounds,
@@ -38,6 +40,7 @@ impl Leader {
         let mut leader = Self {
             peers: node.peers().into_iter().map(progress).collect(),
             heartbeat_at: Untracked(now + node.config.heartbeat_interval),
+            notice_at: None,
             quorum_until: Untracked(now + node.config.election_timeout),
             rounds: Rounds::default(),
             uncommitted: VecDeque::new(),
@@ -67,15 +70,19 @@ impl Leader {
         if node.now.0 >= self.heartbeat_at.0 {
             self.heartbeat(node);
         }
+        if self.notice_at.is_some_and(|at| at.0 <= node.now.0) {
+            self.notice_at = None;
+            for (&peer, progress) in &mut self.peers {
+                send_commit(node, peer, progress);
+            }
+        }
         true
     }
 
     pub(crate) fn deadline(&self, node: &Node) -> Instant {
-        if node.config.check_quorum {
-            self.heartbeat_at.0.min(self.quorum_until.0)
-        } else {
-            self.heartbeat_at.0
-        }
+        let quorum_until = node.config.check_quorum.then_some(self.quorum_until.0);
+        let notice_at = self.notice_at.map(|at| at.0);
+        [quorum_until, notice_at].into_iter().flatten().fold(self.heartbeat_at.0, Instant::min)
     }
 
     fn heartbeat(&mut self, node: &mut Node) {
@@ -115,6 +122,9 @@ impl Leader {
         }
         *newest = requests.end();
         let outcome = self.propose(node, entries);
+        if let (Ok(_), Some(progress)) = (outcome, self.peers.get_mut(&peer)) {
+            progress.forwarded = node.log.last_index();
+        }
         node.send(peer, Message::ProposeReply { requests, outcome });
         self.replicate(node);
     }
@@ -176,10 +186,23 @@ impl Leader {
         }
         node.commit_up_to(held);
         self.free(node);
-        for (&peer, progress) in &mut self.peers {
-            send_commit(node, peer, progress);
-        }
+        self.announce_commit(node);
         self.begin_round(node); // Reads wait for the first commit of a term.
+    }
+
+    /// Tells the followers, at once or with the next append.
+    fn announce_commit(&mut self, node: &mut Node) {
+        let delay = node.config.commit_notice_delay;
+        for (&peer, progress) in &mut self.peers {
+            send_appends(node, peer, progress);
+            if delay.is_zero() || progress.commit_sent < progress.forwarded.min(node.commit) {
+                send_commit(node, peer, progress);
+            }
+            let is_untold = progress.commit_sent < node.commit && !delay.is_zero();
+            if is_untold && self.notice_at.is_none() {
+                self.notice_at = Some(Untracked(node.now.0 + delay));
+            }
+        }
     }
 
     /// Counts no longer what is committed, and durable here: only that can leave memory.
@@ -310,9 +333,8 @@ fn send_appends(node: &mut Node, peer: NodeId, progress: &mut Progress) {
     }
 }
 
-/// Tells the peer of a new commit index at once, with entries or without.
+/// Tells the peer of a commit index that no append has carried, with an empty one.
 fn send_commit(node: &mut Node, peer: NodeId, progress: &mut Progress) {
-    send_appends(node, peer, progress);
     let replicates = matches!(progress.pace, Pace::Replicate(_));
     if progress.commit_sent < node.commit && replicates && has_room(node, progress) {
         send_append(node, peer, progress, Entries::EMPTY);

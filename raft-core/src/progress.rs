@@ -23,6 +23,8 @@ pub(crate) struct Progress {
     pub(crate) next: Index,
     /// The commit index that the peer has been sent.
     pub(crate) commit_sent: Index,
+    /// The last entry of a proposal that the peer handed on: it waits for its commit.
+    pub(crate) forwarded: Index,
     /// The newest round that the peer has echoed.
     pub(crate) round_acked: Round,
     /// Entries are being loaded from storage for the peer.
@@ -87,6 +89,7 @@ impl Progress {
             matched: Index::ZERO,
             next: last.next(),
             commit_sent: Index::ZERO,
+            forwarded: Index::ZERO,
             round_acked: Round::ZERO,
             loading: false,
             moved: false,

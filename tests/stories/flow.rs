@@ -362,3 +362,48 @@ story!(
     deliver
     "#
 );
+
+story!(
+    a_commit_travels_with_the_next_append_or_alone_after_a_moment,
+    r#"
+    nodes 3 commit_notice=2ms
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 150ms
+    propose N1 a
+    deliver append
+    deliver append-reply
+    > N1: a committed at 2
+    messages append
+    propose N1 b
+    messages append
+    > N1>N2 t1 append after 2:t1, 1 entries, commit 2
+    > N1>N3 t1 append after 2:t1, 1 entries, commit 2
+    run 5ms
+    > N1: b committed at 3
+    status
+    > N1 leader t1, commit 3, last 3:t1
+    > N2 follower t1 of N1, commit 3, last 3:t1
+    > N3 follower t1 of N1, commit 3, last 3:t1
+    "#
+);
+
+story!(
+    who_handed_a_proposal_on_hears_of_its_commit_at_once,
+    r#"
+    nodes 3 commit_notice=2ms
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 150ms
+    propose N2 a
+    deliver propose
+    deliver append
+    deliver append-reply
+    messages append
+    > N1>N2 t1 append after 2:t1, 0 entries, commit 2
+    "#
+);

@@ -409,6 +409,7 @@ fn set(config: &mut Config, setting: &str) {
         "forward" => config.forward_proposals = value == "on",
         "append_bytes" => config.append_bytes_max = number(),
         "inflight_appends" => config.inflight_appends_max = number(),
+        "commit_notice" => config.commit_notice_delay = span(value),
         "inflight_bytes" => config.inflight_bytes_max = number(),
         "uncommitted_bytes" => config.uncommitted_bytes_max = number(),
         "entry_bytes" => config.entry_bytes_max = number(),

@@ -60,6 +60,7 @@ fn options(seed: u64, trace: bool, dice: &mut Dice) -> Options {
     config.pre_vote = dice.chance(750);
     config.check_quorum = dice.chance(750);
     config.forward_proposals = dice.chance(800);
+    config.commit_notice_delay = Duration::from_millis(dice.pick(&[0, 2]));
     if dice.chance(600) {
         // Tight: everything that has a bound meets it.
         config.append_bytes_max = dice.pick(&[1, 150, 400, 1 << 20]);
