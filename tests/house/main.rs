@@ -132,3 +132,41 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
     }
     found
 }
+
+/// Licences that ask for no more than to be named.
+const LICENCES: &[&str] = &[
+    "MIT",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Zlib",
+    "0BSD",
+    "Unicode-3.0",
+    "Unlicense",
+    "BSL-1.0",
+    "CC0-1.0",
+    "MIT-0",
+];
+
+#[test]
+fn every_dependency_may_be_shipped_under_our_licence() {
+    let mut command = MetadataCommand::new();
+    command.manifest_path(root().join("Cargo.toml")).other_options(vec!["--offline".into()]);
+    let metadata = command.exec().expect("cargo describes all packages");
+    let may_be_shipped = |expression: &str| {
+        // "A OR B" needs one of them, "A AND B" all; a slash is an old OR.
+        let expression = expression.replace(['(', ')'], "").replace('/', " OR ");
+        expression
+            .split(" AND ")
+            .all(|all| all.split(" OR ").any(|one| LICENCES.contains(&one.trim())))
+    };
+    let wrong: Vec<String> = metadata
+        .packages
+        .iter()
+        .filter(|package| !package.license.as_deref().is_some_and(may_be_shipped))
+        .map(|package| format!("{}: {:?}", package.name, package.license))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
