@@ -20,6 +20,10 @@ use crate::runtime::{self, Config, Inbox};
 const CONTROL_MESSAGES_MAX: usize = 256;
 const BULK_MESSAGES_MAX: usize = 64;
 
+/// How long followers may wait to hear of a commit that concerns none of their callers: under
+/// load the next append brings it sooner.
+const COMMIT_NOTICE_DELAY: Duration = Duration::from_millis(1);
+
 /// Says which node of which group to start, and where. Defaults are safe: PreVote,
 /// CheckQuorum, checksums and fsync are on.
 ///
@@ -140,37 +144,27 @@ impl Builder {
     /// # Panics
     /// Outside of a tokio runtime.
     pub async fn start<S: StateMachine>(self, machine: S) -> Result<Node<S::Response>, StartError> {
+        self.open().await?.start(machine)
+    }
+
+    /// Binds the node's address and opens or makes its log, but does not take part yet. For
+    /// state machines with files of their own: whoever opens those afterwards knows that no
+    /// other process has them, and that they are this node's.
+    ///
+    /// # Errors
+    /// See [`StartError`]. Nothing is changed on disk unless the settings are in order.
+    pub async fn open(self) -> Result<Opened, StartError> {
         let group = self.group()?;
         let mut raft = raft_core::Config::new(group.id);
         raft.heartbeat_interval = self.heartbeat_interval;
         raft.election_timeout = self.election_timeout;
+        raft.commit_notice_delay = COMMIT_NOTICE_DELAY;
         raft.entry_bytes_max = self.entry_bytes_max.unwrap_or(raft.entry_bytes_max);
         raft.recent_bytes_max = self.recent_bytes_max.unwrap_or(raft.recent_bytes_max);
         raft.validate()?;
         let listener = self.bind(&group).await?;
-        let (log, recovered) = self.open(&group)?;
-        let identity = Identity {
-            cluster: ClusterId(self.cluster_id),
-            node: group.id,
-            incarnation: Incarnation(recovered.identity.incarnation),
-        };
-        let (control, urgent) = mpsc::channel(CONTROL_MESSAGES_MAX);
-        let (bulk, bulky) = mpsc::channel(BULK_MESSAGES_MAX);
-        let mut settings =
-            raft_grpc::Config::for_timing(self.heartbeat_interval, self.election_timeout);
-        // Room for the largest entry and what is around it.
-        settings.message_bytes_max = settings.message_bytes_max.max(raft.entry_bytes_max * 2);
-        let inbound = Inbound { control, bulk };
-        let transport = GrpcTransport::start(identity, settings, &group.peers(), inbound);
-        let transport = Arc::new(transport.map_err(transport_error)?);
-        let inbox = Inbox { control: urgent, bulk: bulky };
-        let saved = recovered.into_saved(machine.applied());
-        let node =
-            runtime::start(Config::new(raft), saved, log, Arc::clone(&transport), inbox, machine)?;
-        if let Some(listener) = listener {
-            serve(&transport, listener, &node);
-        }
-        Ok(node)
+        let (log, recovered) = self.open_log(&group)?;
+        Ok(Opened { group, raft, listener, log, recovered })
     }
 
     /// The members, proven to make a group.
@@ -209,13 +203,13 @@ impl Builder {
         }
         let bound = TcpListener::bind(address).await;
         let failed = |error| {
-            let hint = "is another process using it, or is it not an address of this machine?";
+            let hint = "stop the process that uses it, or give an address of this machine";
             StartError::Transport(format!("cannot listen on {address} for peers: {error}; {hint}"))
         };
         bound.map(Some).map_err(failed)
     }
 
-    fn open(&self, group: &Group) -> Result<(Wal, Recovered), StartError> {
+    fn open_log(&self, group: &Group) -> Result<(Wal, Recovered), StartError> {
         let mut options = Options::default();
         options.segment_bytes = self.segment_bytes.unwrap_or(options.segment_bytes);
         let membership = Membership::new(group.addresses.keys().copied());
@@ -247,6 +241,52 @@ impl Builder {
     }
 }
 
+/// A node that holds its log and its address, and does not take part yet.
+#[derive(Debug)]
+pub struct Opened {
+    group: Group,
+    raft: raft_core::Config,
+    listener: Option<TcpListener>,
+    log: Wal,
+    recovered: Recovered,
+}
+
+impl Opened {
+    /// Takes part, with this state machine.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn start<S: StateMachine>(self, machine: S) -> Result<Node<S::Response>, StartError> {
+        let Self { group, raft, listener, log, recovered } = self;
+        let identity = Identity {
+            cluster: ClusterId(recovered.identity.cluster_id),
+            node: group.id,
+            incarnation: Incarnation(recovered.identity.incarnation),
+        };
+        let (control, urgent) = mpsc::channel(CONTROL_MESSAGES_MAX);
+        let (bulk, bulky) = mpsc::channel(BULK_MESSAGES_MAX);
+        let mut settings =
+            raft_grpc::Config::for_timing(raft.heartbeat_interval, raft.election_timeout);
+        // Room for the largest entry and what is around it.
+        settings.message_bytes_max = settings.message_bytes_max.max(raft.entry_bytes_max * 2);
+        let inbound = Inbound { control, bulk };
+        let transport = GrpcTransport::start(identity, settings, &group.peers(), inbound);
+        let transport = Arc::new(transport.map_err(transport_error)?);
+        let inbox = Inbox { control: urgent, bulk: bulky };
+        let saved = recovered.into_saved(machine.applied());
+        let node =
+            runtime::start(Config::new(raft), saved, log, Arc::clone(&transport), inbox, machine)?;
+        if let Some(listener) = listener {
+            serve(&transport, listener, &node);
+        }
+        Ok(node)
+    }
+}
+
+#[derive(Debug)]
 struct Group {
     id: NodeId,
     addresses: BTreeMap<NodeId, String>,

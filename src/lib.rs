@@ -14,7 +14,7 @@ mod storage;
 mod waiters;
 
 #[cfg(all(feature = "wal", feature = "grpc"))]
-pub use builder::Builder;
+pub use builder::{Builder, Opened};
 pub use codec::{Bincode, Codec, CodecError};
 pub use error::{ProposeError, ReadError, Refused, StartError, StopReason};
 pub use machine::{Applied, StateMachine};
