@@ -15,8 +15,10 @@ mod publish;
 
 use std::future::Future;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kontiki::raft_storage::{self, Wal};
 use kontiki::{Builder, StartError, StopReason};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -60,8 +62,23 @@ pub enum ServeError {
         /// Why.
         error: io::Error,
     },
+    /// There is a store but no log: whatever this node has promised is forgotten.
+    #[error(
+        "there is a store in {store}, but no log in {log}, so nobody knows what this node has \
+         promised to others, and it must not take part: put its log back, or remove the node \
+         from its cluster and add it anew with an empty directory"
+    )]
+    LogLost {
+        /// The directory of the store.
+        store: String,
+        /// Where its log should be.
+        log: String,
+    },
     /// The store cannot be opened.
-    #[error("cannot open the store in {path}: {error}")]
+    #[error(
+        "cannot open the store in {path}: {error}; if it is damaged, move it away: the node \
+         builds it again from its log"
+    )]
     Store {
         /// Its directory.
         path: String,
@@ -88,10 +105,13 @@ pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<
     let data_dir = config.data_dir.display().to_string();
     std::fs::create_dir_all(&config.data_dir)
         .map_err(|error| ServeError::DataDir { path: data_dir.clone(), error })?;
+    // The log comes first: it says whose directory this is, and keeps other processes out.
     let path = config.data_dir.join("store");
+    check_log(&config, &path)?;
+    let opened = engine(&config).open().await?;
     let (store, reader) = Store::open(&path, &store::Options::default())
         .map_err(|error| ServeError::Store { path: path.display().to_string(), error })?;
-    let node = engine(&config).start(Machine(store)).await?;
+    let node = opened.start(Machine(store))?;
     let config = Arc::new(config);
     let backend = Backend::new(node.clone(), reader, Arc::clone(&config));
 
@@ -123,6 +143,22 @@ pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<
     }
 }
 
+/// A store is made after its log, so one without a log has lost it.
+fn check_log(config: &ServeConfig, store: &Path) -> Result<(), ServeError> {
+    let log = log_dir(config);
+    let exists = Wal::exists(&log, &raft_storage::Options::default())
+        .map_err(|error| StartError::Storage(error.to_string()))?;
+    if !exists && store.exists() {
+        let (store, log) = (store.display().to_string(), log.display().to_string());
+        return Err(ServeError::LogLost { store, log });
+    }
+    Ok(())
+}
+
+fn log_dir(config: &ServeConfig) -> PathBuf {
+    config.data_dir.join("raft")
+}
+
 async fn listen(config: &ServeConfig) -> Result<Vec<TcpListener>, ServeError> {
     let mut listeners = Vec::new();
     for url in &config.listen_client_urls {
@@ -138,7 +174,7 @@ async fn listen(config: &ServeConfig) -> Result<Vec<TcpListener>, ServeError> {
 fn engine(config: &ServeConfig) -> Builder {
     let mut builder = Builder::new(config.member_id.get())
         .cluster_id(config.cluster_id)
-        .data_dir(config.data_dir.join("raft"))
+        .data_dir(log_dir(config))
         .heartbeat_interval(config.heartbeat_interval)
         .election_timeout(config.election_timeout)
         .entry_bytes_max(config.max_request_bytes)
