@@ -1,0 +1,156 @@
+//! Files that are not as a node left them. It says which and where, and changes nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::kit::{Client, Node};
+use crate::refusals::{alone, assert_kept, assert_refused, started};
+
+/// What is in the log's directory, but for what is not part of the log.
+fn image(raft: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = fs::read_dir(raft).expect("a directory").map(|entry| entry.expect("read").path());
+    entries
+        .filter(|path| !path.ends_with("next.tmp"))
+        .map(|path| (path.clone(), fs::read(&path).expect("read")))
+        .collect()
+}
+
+pub(crate) fn segment(raft: &Path) -> PathBuf {
+    let is_segment = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "wal");
+    image(raft).into_keys().find(is_segment).expect("a segment")
+}
+
+pub(crate) fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(path).expect("read");
+    change(&mut bytes);
+    fs::write(path, bytes).expect("written");
+}
+
+/// Says format 999 in the first bytes of a file, as a version to come will.
+fn make_newer(bytes: &mut [u8]) {
+    bytes[8..12].copy_from_slice(&999_u32.to_le_bytes());
+    let check = crc32c::crc32c(&bytes[..12]).to_le_bytes();
+    bytes[12..16].copy_from_slice(&check);
+}
+
+/// Each damage is done to a node that was killed, refused, and undone; then it starts again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_log_that_is_damaged_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut node = started(alone(&dir, "node")).await;
+    node.kill();
+    let raft = node.serve.data_dir.join("raft");
+    let whole = image(&raft);
+    let wal = segment(&raft);
+    let metas = ["meta.0", "meta.1", "meta.2"].map(|name| raft.join(name));
+
+    let refuse = |what: &str, expected: &[&str]| {
+        println!("{what}");
+        let damaged = image(&raft);
+        assert_ne!(damaged, whole, "{what}");
+        assert_refused(&node.serve, 1, expected);
+        assert_eq!(image(&raft), damaged, "{what}: the refusal changed something");
+        for path in damaged.keys().filter(|path| !whole.contains_key(*path)) {
+            fs::remove_file(path).expect("removed");
+        }
+        for (path, bytes) in &whole {
+            fs::write(path, bytes).expect("written");
+        }
+    };
+    change(&wal, |bytes| bytes[512 + 100] ^= 1);
+    refuse("one bit", &["is damaged at byte 512", "corruption", "restore", "anew"]);
+    change(&wal, |bytes| bytes.fill(0xa5));
+    refuse("garbage", &["is damaged at byte 0", "corruption"]);
+    change(&wal, |bytes| bytes.truncate(4096));
+    refuse("a short file", &["is damaged", "4096 bytes"]);
+    fs::remove_file(&wal).expect("removed");
+    refuse("no segment", &["corruption"]);
+    change(&wal, |bytes| make_newer(bytes));
+    refuse("a newer segment", &["has format 999", "newer version"]);
+    metas.iter().for_each(|meta| change(meta, |bytes| make_newer(bytes)));
+    refuse("a newer meta file", &["has format 999", "newer version"]);
+    metas.iter().for_each(|meta| change(meta, |bytes| bytes[40] ^= 1));
+    refuse("no identity", &["no copy of its identity", "meta.0", "anew"]);
+
+    // Two copies of three may go: that is what they are for.
+    metas[1..].iter().for_each(|meta| fs::remove_file(meta).expect("removed"));
+    node.start();
+    assert_kept(&node).await;
+}
+
+/// Without the log the promises of the node are forgotten, whatever its store says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_store_without_its_log_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut node = started(alone(&dir, "node")).await;
+    assert_eq!(node.stop(), Some(0));
+    let raft = node.serve.data_dir.join("raft");
+    let away = dir.path().join("away");
+    fs::rename(&raft, &away).expect("moved");
+    assert_refused(&node.serve, 1, &["but no log in", "put its log back"]);
+    assert!(!raft.exists(), "a new log was made");
+    fs::rename(&away, &raft).expect("moved back");
+    node.start();
+    assert_kept(&node).await;
+}
+
+/// A store that cannot be read is refused too, and comes back from the log when it is moved away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_store_that_is_damaged_is_refused_and_can_be_built_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut node = started(alone(&dir, "node")).await;
+    assert_eq!(node.stop(), Some(0));
+    let store = node.serve.data_dir.join("store");
+    change(&store.join("version"), |bytes| *bytes = b"garbage".to_vec());
+    assert_refused(&node.serve, 1, &["cannot open the store in", "move it away"]);
+    fs::rename(&store, dir.path().join("away")).expect("moved");
+    node.start();
+    assert_kept(&node).await;
+}
+
+/// A log from an older copy than the store: the store has seen what the log does not hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_log_older_than_its_store_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut node = started(alone(&dir, "node")).await;
+    assert_eq!(node.stop(), Some(0));
+    let raft = node.serve.data_dir.join("raft");
+    let old = image(&raft);
+    node.start();
+    write_until_flushed(&node).await;
+    node.kill();
+    fs::remove_dir_all(&raft).expect("removed");
+    fs::create_dir(&raft).expect("made");
+    for (path, bytes) in &old {
+        fs::write(path, bytes).expect("written");
+    }
+    assert_refused(&node.serve, 1, &["the log ends at index", "put back the missing files"]);
+}
+
+/// Writes until much of it is in the store's own files.
+async fn write_until_flushed(node: &Node) {
+    const VALUE_BYTES: usize = 1 << 20;
+    let mut client = Client::new(node.serve.client_port);
+    let tables = node.serve.data_dir.join("store/keyspaces");
+    for number in 0.. {
+        if bytes_below(&tables) > 8 * VALUE_BYTES as u64 {
+            break;
+        }
+        // Nothing that could be packed.
+        let mut value = vec![0; VALUE_BYTES];
+        Pcg64Mcg::seed_from_u64(number).fill_bytes(&mut value);
+        client.put_surely("more", value).await;
+    }
+}
+
+fn bytes_below(path: &Path) -> u64 {
+    // A file may go while it is looked at.
+    let Ok(entries) = fs::read_dir(path) else {
+        return fs::metadata(path).map_or(0, |metadata| metadata.len());
+    };
+    entries.filter_map(|entry| Some(bytes_below(&entry.ok()?.path()))).sum()
+}
