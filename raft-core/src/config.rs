@@ -129,3 +129,55 @@ impl Config {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    fn with(change: impl FnOnce(&mut Config)) -> Result<(), ConfigError> {
+        let mut config = Config::new(NodeId::new(1).expect("not zero"));
+        change(&mut config);
+        config.validate()
+    }
+
+    #[test]
+    fn the_defaults_work() {
+        assert_eq!(with(|_| {}), Ok(()));
+    }
+
+    #[test]
+    fn an_election_timeout_has_room_for_five_heartbeats() {
+        let heartbeat = |millis| {
+            move |config: &mut Config| config.heartbeat_interval = Duration::from_millis(millis)
+        };
+        assert_eq!(with(heartbeat(200)), Ok(()));
+        let refused = with(heartbeat(201)).expect_err("too short");
+        assert!(refused.to_string().ends_with("make it at least 1.005s"), "{refused}");
+        assert_eq!(with(heartbeat(0)), Err(ConfigError::HeartbeatZero));
+    }
+
+    #[test]
+    fn an_absurd_heartbeat_is_refused_not_overflowed() {
+        let refused = with(|config| config.heartbeat_interval = Duration::MAX);
+        let refused = refused.expect_err("longer than the election timeout");
+        assert!(refused.to_string().contains("make it at least"), "{refused}");
+    }
+
+    #[test]
+    fn no_limit_is_zero() {
+        type Limit = fn(&mut Config) -> &mut usize;
+        let limits: [(&str, Limit); 6] = [
+            ("append_bytes_max", |config| &mut config.append_bytes_max),
+            ("inflight_appends_max", |config| &mut config.inflight_appends_max),
+            ("inflight_bytes_max", |config| &mut config.inflight_bytes_max),
+            ("uncommitted_bytes_max", |config| &mut config.uncommitted_bytes_max),
+            ("entry_bytes_max", |config| &mut config.entry_bytes_max),
+            ("recent_bytes_max", |config| &mut config.recent_bytes_max),
+        ];
+        for (name, limit) in limits {
+            let refused = with(|config| *limit(config) = 0);
+            assert_eq!(refused, Err(ConfigError::LimitZero(name)));
+        }
+    }
+}

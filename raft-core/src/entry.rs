@@ -219,3 +219,64 @@ impl<'de> serde::Deserialize<'de> for Entries {
         Vec::deserialize(deserializer).map(Self::from)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn some(count: u64) -> Entries {
+        Entries::proposal((0..count).map(|byte| Bytes::from(vec![byte as u8])))
+    }
+
+    fn bytes(entries: &Entries) -> Vec<u8> {
+        let byte = |entry: &Entry| match &entry.payload {
+            Payload::Command(bytes) => bytes[0],
+            Payload::Empty => u8::MAX,
+        };
+        entries.iter().map(byte).collect()
+    }
+
+    #[test]
+    fn slices_of_slices_are_slices() {
+        for count in 0..5 {
+            let all = some(count);
+            for start in 0..=all.len() {
+                for end in start..=all.len() {
+                    let part = all.slice(start..end);
+                    assert_eq!(bytes(&part), bytes(&all)[start..end]);
+                    let tail = part.slice(part.len().min(1)..part.len());
+                    assert_eq!(bytes(&tail), bytes(&part)[part.len().min(1)..]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic = "a slice lies inside"]
+    fn a_slice_lies_inside() {
+        let _ = some(3).slice(1..2).slice(0..2);
+    }
+
+    #[test]
+    fn entries_are_stamped_in_place_or_in_a_copy() {
+        for count in 0..4 {
+            let mut mine = some(count);
+            let theirs = mine.clone();
+            mine.stamp(Index(7), Term(2));
+            let positions: Vec<_> = mine.iter().map(Entry::position).collect();
+            let expected = (7..7 + count).map(|at| LogPosition { term: Term(2), index: Index(at) });
+            assert_eq!(positions, expected.collect::<Vec<_>>());
+            assert!(theirs.iter().all(|entry| entry.index == Index::ZERO), "a copy is a copy");
+        }
+    }
+
+    #[test]
+    fn it_does_not_matter_how_entries_came_together() {
+        let collected: Entries = some(3).iter().cloned().filter(|_| true).collect();
+        assert_eq!(collected, some(3));
+        assert_eq!(Entries::from(some(1).to_vec()), some(1));
+        assert_eq!(Entries::from(Vec::new()), Entries::EMPTY);
+        assert_eq!(some(2).size_bytes(), 2 * (Entry::OVERHEAD_BYTES + 1));
+    }
+}

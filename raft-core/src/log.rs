@@ -186,6 +186,13 @@ impl Log {
     /// The entries `first..=last` as far as they fit in `bytes_max`, at least one, or `None`
     /// when `first` is not in memory. Shares what was appended together.
     pub(crate) fn recent(&self, first: Index, last: Index, bytes_max: usize) -> Option<Entries> {
+        // Most often the newest are wanted, as they came.
+        if let Some(newest) = self.recent.back()
+            && (newest.first(), newest.last()) == (first, last)
+            && newest.bytes <= bytes_max
+        {
+            return Some(newest.entries.clone());
+        }
         if first < self.recent_first() || first > last || last > self.last_index() {
             return None;
         }
@@ -267,3 +274,6 @@ fn fitting(entries: &[Entry], count: usize, bytes_max: usize) -> (usize, usize) 
     }
     (count.min(entries.len()), bytes)
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,13 +9,14 @@ use crate::NodeId;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Membership {
-    voters: BTreeSet<NodeId>,
+    voters: Vec<NodeId>,
 }
 
 impl Membership {
     /// A group of these voters, or `None` when there are none.
     pub fn new(voters: impl IntoIterator<Item = NodeId>) -> Option<Self> {
         let voters: BTreeSet<NodeId> = voters.into_iter().collect();
+        let voters: Vec<NodeId> = voters.into_iter().collect();
         (!voters.is_empty()).then_some(Self { voters })
     }
 
@@ -50,5 +51,36 @@ impl Membership {
         scratch.extend(self.voters().map(value));
         scratch.sort_unstable();
         scratch[scratch.len() - self.quorum()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn group(voters: u64) -> Membership {
+        Membership::new((1..=voters).filter_map(NodeId::new)).expect("there are voters")
+    }
+
+    #[test]
+    fn a_majority_is_more_than_half() {
+        let quorums: Vec<usize> = (1..=7).map(|voters| group(voters).quorum()).collect();
+        assert_eq!(quorums, [1, 2, 2, 3, 3, 4, 4]);
+        assert_eq!(Membership::new([]), None);
+    }
+
+    proptest! {
+        /// The quorum's value is reached by a majority, and no larger one is.
+        #[test]
+        fn the_quorum_value_is_the_largest_that_a_majority_reached(
+            values in prop::collection::vec(0..20u64, 1..9),
+        ) {
+            let group = group(values.len() as u64);
+            let value = |voter: NodeId| values[voter.get() as usize - 1];
+            let found = group.quorum_value(&mut Vec::new(), value);
+            prop_assert!(group.has_quorum(|voter| value(voter) >= found));
+            prop_assert!(!group.has_quorum(|voter| value(voter) > found));
+        }
     }
 }

@@ -199,4 +199,62 @@ mod tests {
         assert_eq!(effects, [unknown(requests(12, 1)), unknown(requests(16, 3))]);
         assert_eq!(proposals.placed.len(), 1, "the part that was taken waits for its commit");
     }
+
+    /// A log of these terms, all of it committed.
+    fn log(terms: &[u64]) -> Log {
+        let mut runs = crate::TermRuns::default();
+        for (&term, index) in terms.iter().zip(1..) {
+            runs.push(Index(index), Index(index), Term(term));
+        }
+        Log::restore(runs)
+    }
+
+    fn ended(requests: Requests, outcome: Outcome) -> Effect {
+        Effect::Resolve { requests, outcome }
+    }
+
+    #[test]
+    fn a_batch_is_committed_as_far_as_its_entries_are() {
+        let (mut proposals, mut effects) = (Proposals::default(), Vec::new());
+        proposals.place(requests(1, 3), Index(1), Term(1));
+        proposals.on_commit(Index(2), &log(&[1, 1, 1]), &mut effects);
+        assert_eq!(effects, [ended(requests(1, 2), Outcome::Committed { first: Index(1) })]);
+        effects.clear();
+        proposals.on_commit(Index(3), &log(&[1, 1, 1]), &mut effects);
+        assert_eq!(effects, [ended(requests(3, 1), Outcome::Committed { first: Index(3) })]);
+    }
+
+    #[test]
+    fn what_another_leader_replaced_is_superseded_behind_what_it_kept() {
+        let (mut proposals, mut effects) = (Proposals::default(), Vec::new());
+        proposals.place(requests(1, 3), Index(1), Term(1));
+        proposals.doubt(Instant(9));
+        proposals.on_commit(Index(3), &log(&[1, 2, 2]), &mut effects);
+        let kept = ended(requests(1, 1), Outcome::Committed { first: Index(1) });
+        assert_eq!(effects, [kept, ended(requests(2, 2), Outcome::Superseded)]);
+    }
+
+    #[test]
+    fn nothing_of_an_older_term_stands_behind_a_newer_one() {
+        let (mut proposals, mut effects) = (Proposals::default(), Vec::new());
+        proposals.place(requests(1, 1), Index(5), Term(1));
+        proposals.place(requests(2, 1), Index(6), Term(2));
+        proposals.doubt(Instant(9));
+        proposals.on_commit(Index(2), &log(&[1, 2]), &mut effects);
+        assert_eq!(effects, [ended(requests(1, 1), Outcome::Superseded)], "r2 may follow yet");
+        effects.clear();
+        proposals.on_timer(Instant(9), &mut effects);
+        assert_eq!(effects, [ended(requests(2, 1), Outcome::Unknown)]);
+        assert_eq!(proposals.deadline(), None);
+    }
+
+    #[test]
+    fn places_that_become_known_out_of_order_end_in_order() {
+        let (mut proposals, mut effects) = (Proposals::default(), Vec::new());
+        proposals.place(requests(2, 1), Index(2), Term(1));
+        proposals.place(requests(1, 1), Index(1), Term(1));
+        proposals.check();
+        proposals.on_commit(Index(2), &log(&[1, 1]), &mut effects);
+        assert_eq!(effects.len(), 2);
+    }
 }

@@ -126,3 +126,6 @@ impl TermRuns {
         self.base
     }
 }
+
+#[cfg(test)]
+mod tests;
