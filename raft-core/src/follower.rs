@@ -72,13 +72,18 @@ impl Follower {
         commit: Index,
         round: Round,
     ) {
-        self.on_leader(node, leader);
-        if commit <= node.log.last_index() {
-            node.commit_up_to(commit);
-        }
+        self.on_commit(node, leader, commit);
         node.send(leader, Message::HeartbeatReply { round });
         if let Some(question) = self.questions.again(node.now.0, node.config.heartbeat_interval) {
             node.send(leader, Message::Read { question });
+        }
+    }
+
+    /// The leader has committed this much, and knows us to hold it.
+    pub(crate) fn on_commit(&mut self, node: &mut Node, leader: NodeId, commit: Index) {
+        self.on_leader(node, leader);
+        if commit <= node.log.last_index() {
+            node.commit_up_to(commit);
         }
     }
 

@@ -73,7 +73,7 @@ impl Leader {
         if self.notice_at.is_some_and(|at| at.0 <= node.now.0) {
             self.notice_at = None;
             for (&peer, progress) in &mut self.peers {
-                send_commit(node, peer, progress);
+                notice_commit(node, peer, progress);
             }
         }
         true
@@ -165,8 +165,11 @@ impl Leader {
                 progress.on_accept(matched);
                 send_appends(node, peer, progress);
                 if matched > node.commit {
-                    self.advance_commit(node);
+                    return self.advance_commit(node);
                 }
+                // What others had committed before it held as much.
+                let told = send_commit(node, peer, progress);
+                self.notice_later(node, told);
             }
             AppendReply::Reject { previous, hint } => {
                 on_reject(node, peer, progress, previous, hint);
@@ -192,16 +195,19 @@ impl Leader {
 
     /// Tells the followers, at once or with the next append.
     fn announce_commit(&mut self, node: &mut Node) {
-        let delay = node.config.commit_notice_delay;
+        let mut told = Told::Enough;
         for (&peer, progress) in &mut self.peers {
             send_appends(node, peer, progress);
-            if delay.is_zero() || progress.commit_sent < progress.forwarded.min(node.commit) {
-                send_commit(node, peer, progress);
+            if send_commit(node, peer, progress) == Told::Later {
+                told = Told::Later;
             }
-            let is_untold = progress.commit_sent < node.commit && !delay.is_zero();
-            if is_untold && self.notice_at.is_none() {
-                self.notice_at = Some(Untracked(node.now.0 + delay));
-            }
+        }
+        self.notice_later(node, told);
+    }
+
+    fn notice_later(&mut self, node: &Node, told: Told) {
+        if told == Told::Later && self.notice_at.is_none() {
+            self.notice_at = Some(Untracked(node.now.0 + node.config.commit_notice_delay));
         }
     }
 
@@ -333,11 +339,29 @@ fn send_appends(node: &mut Node, peer: NodeId, progress: &mut Progress) {
     }
 }
 
-/// Tells the peer of a commit index that no append has carried, with an empty one.
-fn send_commit(node: &mut Node, peer: NodeId, progress: &mut Progress) {
-    let replicates = matches!(progress.pace, Pace::Replicate(_));
-    if progress.commit_sent < node.commit && replicates && has_room(node, progress) {
-        send_append(node, peer, progress, Entries::EMPTY);
+/// What a peer knows of what is committed among the entries it holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Enough,
+    Later,
+}
+
+/// Tells the peer of a commit index that no append has carried, unless that may wait.
+fn send_commit(node: &mut Node, peer: NodeId, progress: &mut Progress) -> Told {
+    let commit = node.commit.min(progress.matched);
+    let waits = progress.commit_sent < progress.forwarded.min(commit);
+    if progress.commit_sent < commit && !waits && !node.config.commit_notice_delay.is_zero() {
+        return Told::Later;
+    }
+    notice_commit(node, peer, progress);
+    Told::Enough
+}
+
+fn notice_commit(node: &mut Node, peer: NodeId, progress: &mut Progress) {
+    let commit = node.commit.min(progress.matched);
+    if progress.commit_sent < commit {
+        progress.commit_sent = commit;
+        node.send(peer, Message::Commit { commit });
     }
 }
 

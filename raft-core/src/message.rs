@@ -58,6 +58,12 @@ pub enum Message {
         /// The heartbeat's round.
         round: Round,
     },
+    /// "You may commit this much", when no append carries it. Not answered: what is lost is
+    /// made good by the next append or heartbeat.
+    Commit {
+        /// The leader's commit index, but no more than what the receiver is known to hold.
+        commit: Index,
+    },
     /// A follower asks for a read index (thesis §6.4).
     Read {
         /// The follower's own number for its question, fresh for each.
@@ -152,6 +158,7 @@ impl Message {
             | Self::ReadReply { .. } => Lane::Control,
             Self::Append(_)
             | Self::AppendReply(_)
+            | Self::Commit { .. }
             | Self::Propose { .. }
             | Self::ProposeReply { .. } => Lane::Bulk,
         }

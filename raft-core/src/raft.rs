@@ -295,6 +295,11 @@ impl Raft {
                     role.on_heartbeat(node, from, commit, round);
                 }
             }
+            Message::Commit { commit } => {
+                if let Some((role, node)) = self.follow(from) {
+                    role.on_commit(node, from, commit);
+                }
+            }
             Message::ReadReply { question, index } => {
                 if let Role::Follower(role) = &mut self.role {
                     role.on_read_reply(&mut self.node, question, index);

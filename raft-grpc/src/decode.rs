@@ -74,6 +74,7 @@ fn message(wire: Wire) -> Result<Message, DecodeError> {
             round: Round(it.round),
         },
         Wire::HeartbeatReply(it) => Message::HeartbeatReply { round: Round(it.round) },
+        Wire::Commit(it) => Message::Commit { commit: index("commit.commit", it.commit)? },
         Wire::Read(it) => Message::Read { question: Round(it.question) },
         Wire::ReadReply(it) => Message::ReadReply {
             question: Round(it.question),

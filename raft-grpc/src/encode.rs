@@ -37,6 +37,7 @@ fn message(message: Message) -> Wire {
         Message::HeartbeatReply { round } => {
             Wire::HeartbeatReply(proto::HeartbeatReply { round: round.0 })
         }
+        Message::Commit { commit } => Wire::Commit(proto::Commit { commit: commit.0 }),
         Message::Read { question } => Wire::Read(proto::Read { question: question.0 }),
         Message::ReadReply { question, index } => {
             Wire::ReadReply(proto::ReadReply { question: question.0, index: index.0 })

@@ -20,6 +20,7 @@ pub(crate) fn size_bytes(envelope: &Envelope) -> usize {
         | Message::AppendReply(_)
         | Message::Heartbeat { .. }
         | Message::HeartbeatReply { .. }
+        | Message::Commit { .. }
         | Message::Read { .. }
         | Message::ReadReply { .. }
         | Message::ProposeReply { .. } => 0,

@@ -82,6 +82,7 @@ fn message() -> impl Strategy<Value = Message> {
             round: Round(round)
         }),
         any::<u64>().prop_map(|round| Message::HeartbeatReply { round: Round(round) }),
+        number().prop_map(|commit| Message::Commit { commit: Index(commit) }),
         any::<u64>().prop_map(|question| Message::Read { question: Round(question) }),
         (any::<u64>(), number()).prop_map(|(question, index)| Message::ReadReply {
             question: Round(question),

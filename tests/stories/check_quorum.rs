@@ -120,8 +120,8 @@ story!(
     > N1 leader t1, commit 1, last 1:t1
     > N2 follower t1 of N1, commit 1, last 1:t1
     > N3 follower t1 of N1, commit 1, last 1:t1
-    > N4 follower t1 of N1, commit 0, last 1:t1
-    > N5 follower t1 of N1, commit 0, last 1:t1
+    > N4 follower t1 of N1, commit 1, last 1:t1
+    > N5 follower t1 of N1, commit 1, last 1:t1
     run 6s
     > N1 is follower t1
     > N3 is pre-candidate t1
@@ -138,7 +138,7 @@ story!(
     > N2 follower t2 of N3, commit 2, last 2:t2
     > N3 leader t2, commit 2, last 2:t2
     > N4 follower t2 of N3, commit 2, last 2:t2
-    > N5 pre-candidate t1, commit 0, last 1:t1
+    > N5 pre-candidate t1, commit 1, last 1:t1
     "#
 );
 

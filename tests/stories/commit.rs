@@ -261,7 +261,7 @@ story!(
     status
     > N1 leader t2, commit 6, last 6:t2
     > N2 follower t2 of N1, commit 6, last 6:t2
-    > N3 follower t2 of N1, commit 0, last 6:t2
+    > N3 follower t2 of N1, commit 6, last 6:t2
     "#
 );
 

@@ -30,6 +30,23 @@ story!(
 
 // scenario B27
 story!(
+    nor_does_it_before_anything_is_committed,
+    r#"
+    nodes 3
+    saved N2 term 1 log t1 t1=b t1=c t1=d
+    send N1>N2 t1 append after 1:t1 commit 0 entries t1=b
+    log N2
+    > N2 t1=1:t1 t1=b t1=c t1=d
+    messages append-reply
+    > N2>N1 t1 append-reply have 2
+    send N1>N2 t1 append after 0:t0 commit 0
+    log N2
+    > N2 t1=1:t1 t1=b t1=c t1=d
+    "#
+);
+
+// scenario B27
+story!(
     a_true_conflict_takes_the_whole_tail,
     r#"
     nodes 3
@@ -110,7 +127,7 @@ story!(
     status
     > N1 leader t5, commit 31, last 31:t5
     > N2 follower t5 of N1, commit 31, last 31:t5
-    > N3 follower t5 of N1, commit 0, last 31:t5
+    > N3 follower t5 of N1, commit 31, last 31:t5
     "#
 );
 
@@ -141,7 +158,7 @@ story!(
     > N1: x superseded
     status
     > N1 follower t2 of N3, commit 2, last 2:t2
-    > N2 follower t2 of N3, commit 1, last 2:t2
+    > N2 follower t2 of N3, commit 2, last 2:t2
     > N3 leader t2, commit 2, last 2:t2
     "#
 );

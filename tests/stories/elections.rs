@@ -47,21 +47,22 @@ story!(
     > N1 down
     > N2 follower t4, commit 1, last 1:t3
     > N3 candidate t4, commit 1, last 1:t3
-    > N4 follower t4, commit 0, last 1:t3
-    > N5 candidate t4, commit 0, last 1:t3
+    > N4 follower t4, commit 1, last 1:t3
+    > N5 candidate t4, commit 1, last 1:t3
 
     # The next round: whoever's patience ends first asks, and is elected by four.
     run 3s
-    > N3 is pre-candidate t4
-    > N3 is candidate t5
+    > N4 is pre-candidate t4
+    > N4 is candidate t5
+    > N3 is follower t5
     > N5 is follower t5
-    > N3 is leader t5
+    > N4 is leader t5
     status
     > N1 down
-    > N2 follower t5 of N3, commit 2, last 2:t5
-    > N3 leader t5, commit 2, last 2:t5
-    > N4 follower t5 of N3, commit 2, last 2:t5
-    > N5 follower t5 of N3, commit 2, last 2:t5
+    > N2 follower t5 of N4, commit 2, last 2:t5
+    > N3 follower t5 of N4, commit 2, last 2:t5
+    > N4 leader t5, commit 2, last 2:t5
+    > N5 follower t5 of N4, commit 2, last 2:t5
     "#
 );
 
@@ -69,32 +70,31 @@ story!(
 story!(
     a_vote_is_given_once_whatever_happens_within_the_term,
     r#"
-    # N3 votes N1 in term 5; N1 leads, loses its quorum and steps down, all in term 5. The request of
-    # N2 for the same term comes last.
+    # N3 votes N1 in term 5. N1 leads, and N3 hears a heartbeat, but no entry, so that N2's log is
+    # as good as its own. N1 loses its quorum and steps down, in term 5 still. The request of N2
+    # for that term comes last.
     nodes 3 pre_vote=off
     saved * term 4
     campaign N1 N2
     > N1 is candidate t5
     > N2 is candidate t5
-    hold N2>N3
-    repeat vote N1>N3
+    hold N2>N3 N1>N3
     deliver vote N1>N3
-    messages vote-reply
-    > N3>N1 t5 vote-reply yes
-    > N3>N1 t5 vote-reply yes
-    deliver
+    deliver vote-reply
     > N1 is leader t5
+    lose append N1>N3
+    run 100ms
     > N2 is follower t5 of N1
+    deliver heartbeat N1>N3
     status N1 N3
     > N1 leader t5, commit 1, last 1:t5
-    > N3 follower t5 of N1, commit 0, last 1:t5
+    > N3 follower t5 of N1, commit 0, last 0:t0
     pause N2 N3
     run 1s
-    > N1 is follower t5
     resume N2 N3
     status N1 N3
-    > N1 follower t5, commit 1, last 1:t5
-    > N3 follower t5 of N1, commit 1, last 1:t5
+    > N1 leader t5, commit 1, last 1:t5
+    > N3 follower t5 of N1, commit 0, last 0:t0
     deliver vote N2>N3
     messages vote-reply
     > N3>N2 t5 vote-reply no
@@ -105,6 +105,10 @@ story!(
     send N2>N3 t5 vote
     messages vote-reply
     > N3>N2 t5 vote-reply no
+    # N1 itself may have it again: its first answer may be lost.
+    send N1>N3 t5 vote
+    messages N3>N1 vote-reply
+    > N3>N1 t5 vote-reply yes
     "#
 );
 
@@ -296,8 +300,8 @@ story!(
     propose N1 b
     run 30s
     > N1 is follower t1
-    > N3 is pre-candidate t1
     > N4 is pre-candidate t1
+    > N3 is pre-candidate t1
     > N1: b unknown
     > N1 is pre-candidate t1
     > N2 is pre-candidate t1
@@ -499,7 +503,7 @@ story!(
     > N1>N3 t1 append-reply have 1
     deliver
     status
-    > N1 follower t1 of N3, commit 0, last 1:t1
+    > N1 follower t1 of N3, commit 1, last 1:t1
     > N2 follower t1 of N3, commit 1, last 1:t1
     > N3 leader t1, commit 1, last 1:t1
     "#

@@ -20,7 +20,7 @@ story!(
     status
     > N1 leader t1, commit 1, last 1:t1
     > N2 follower t1 of N1, commit 1, last 1:t1
-    > N3 follower t1 of N1, commit 0, last 1:t1
+    > N3 follower t1 of N1, commit 1, last 1:t1
     "#
 );
 
@@ -275,7 +275,6 @@ story!(
     > N1: a committed at 2
     deliver append-reply
     messages append N1>N2
-    > N1>N2 t1 append after 3:t1, 0 entries, commit 2
     > N1>N2 t1 append after 2:t1, 1 entries, commit 2
     heal
     run 200ms
@@ -351,13 +350,11 @@ story!(
     > N1 leader t3, commit 4, last 4:t3
     messages append N1>N3
     > N1>N3 t1 append after 1:t1, 1 entries, commit 1
-    > N1>N3 t1 append after 2:t1, 0 entries, commit 2
     > N1>N3 t3 append after 3:t2, 1 entries, commit 3
     deliver append t3
     deliver append-reply t3
     deliver append t1
     messages N3>N1
-    > N3>N1 t3 heartbeat-reply round0
     > N3>N1 t3 heartbeat-reply round0
     deliver
     "#
@@ -381,8 +378,16 @@ story!(
     messages append
     > N1>N2 t1 append after 2:t1, 1 entries, commit 2
     > N1>N3 t1 append after 2:t1, 1 entries, commit 2
-    run 5ms
+    deliver append
+    deliver append-reply
     > N1: b committed at 3
+    messages append commit
+    skip * 2ms
+    run 0ms
+    messages append commit
+    > N1>N2 t1 commit 3
+    > N1>N3 t1 commit 3
+    deliver commit
     status
     > N1 leader t1, commit 3, last 3:t1
     > N2 follower t1 of N1, commit 3, last 3:t1
@@ -403,7 +408,7 @@ story!(
     deliver propose
     deliver append
     deliver append-reply
-    messages append
-    > N1>N2 t1 append after 2:t1, 0 entries, commit 2
+    messages append commit
+    > N1>N2 t1 commit 2
     "#
 );

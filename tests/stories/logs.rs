@@ -29,10 +29,6 @@ story!(
     > N3 follower t1 of N1, commit 1, last 3:t1
     # The commit index follows at once.
     messages append
-    > N1>N2 t1 append after 3:t1, 0 entries, commit 2
-    > N1>N3 t1 append after 3:t1, 0 entries, commit 2
-    > N1>N2 t1 append after 3:t1, 0 entries, commit 3
-    > N1>N3 t1 append after 3:t1, 0 entries, commit 3
     deliver
     status
     > N1 leader t1, commit 3, last 3:t1

@@ -42,7 +42,7 @@ story!(
     status
     > N1 leader t1, commit 2, last 2:t1
     > N2 follower t1 of N1, commit 2, last 2:t1
-    > N3 pre-candidate t1, commit 0, last 1:t1
+    > N3 pre-candidate t1, commit 1, last 1:t1
     heal
     run 3s
     > N3 is follower t1 of N1
@@ -74,25 +74,21 @@ story!(
     status
     > N1 leader t1, commit 1, last 1:t1
     > N2 follower t1 of N1, commit 1, last 1:t1
-    > N3 candidate t8, commit 0, last 1:t1
+    > N3 candidate t8, commit 1, last 1:t1
     heal
     run 5s
+    > N1 is follower t8
     > N3 is candidate t9
-    > N1 is follower t9
-    > N2 is candidate t2
-    > N2 is follower t9
-    > N1 is candidate t10
-    > N3 is follower t10
-    > N1 is leader t10
+    > N3 is leader t9
     status
-    > N1 leader t10, commit 2, last 2:t10
-    > N2 follower t10 of N1, commit 2, last 2:t10
-    > N3 follower t10 of N1, commit 2, last 2:t10
+    > N1 follower t9 of N3, commit 2, last 2:t9
+    > N2 follower t9 of N3, commit 2, last 2:t9
+    > N3 leader t9, commit 2, last 2:t9
     run 20s
     status
-    > N1 leader t10, commit 2, last 2:t10
-    > N2 follower t10 of N1, commit 2, last 2:t10
-    > N3 follower t10 of N1, commit 2, last 2:t10
+    > N1 follower t9 of N3, commit 2, last 2:t9
+    > N2 follower t9 of N3, commit 2, last 2:t9
+    > N3 leader t9, commit 2, last 2:t9
     "#
 );
 
@@ -230,5 +226,26 @@ story!(
     status
     > N1 leader t8, commit 3, last 3:t8
     > N2 follower t8 of N1, commit 3, last 3:t8
+    "#
+);
+
+// scenario B08
+story!(
+    a_pre_vote_compares_logs_as_a_vote_does,
+    r#"
+    # Longer, but of an older term: no. Shorter, but of a newer one: yes.
+    nodes 2
+    saved N1 term 4 log t1*100
+    saved N2 term 4 log t1 t3*50
+    campaign N1
+    > N1 is pre-candidate t4
+    deliver pre-vote
+    messages pre-vote-reply
+    > N2>N1 t4 pre-vote-reply no
+    campaign N2
+    > N2 is pre-candidate t4
+    deliver pre-vote N2>N1
+    messages pre-vote-reply N1>N2
+    > N1>N2 t4 pre-vote-reply yes
     "#
 );

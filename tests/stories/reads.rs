@@ -22,7 +22,7 @@ story!(
     status
     > N1 leader t1, commit 4, last 4:t1
     > N2 follower t1 of N1, commit 1, last 4:t1
-    > N3 follower t1 of N1, commit 0, last 1:t1
+    > N3 follower t1 of N1, commit 1, last 1:t1
     crash N1
     heal
     skip * 1s
@@ -61,6 +61,9 @@ story!(
     run 200ms
     > N1: read r refused: no leader
     > N1 is follower t1
+    > N3 is pre-candidate t1
+    > N3 is candidate t2
+    > N3 is leader t2
     "#
 );
 

@@ -150,7 +150,7 @@ story!(
     # The answer is late, on purpose: the entry, and the news of its commit, overtake it.
     deliver append
     deliver append-reply
-    deliver append
+    deliver commit
     status N2
     > N2 follower t1 of N1, commit 2, last 2:t1
     deliver propose-reply

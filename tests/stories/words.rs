@@ -49,6 +49,7 @@ pub fn kind(message: &Message) -> &'static str {
         Message::AppendReply(_) => "append-reply",
         Message::Heartbeat { .. } => "heartbeat",
         Message::HeartbeatReply { .. } => "heartbeat-reply",
+        Message::Commit { .. } => "commit",
         Message::Read { .. } => "read",
         Message::ReadReply { .. } => "read-reply",
         Message::Propose { .. } => "propose",
@@ -77,6 +78,7 @@ pub fn message(envelope: &Envelope) -> String {
         }
         Message::Heartbeat { commit, round } => format!("commit {commit}, {round:?}"),
         Message::HeartbeatReply { round } => format!("{round:?}"),
+        Message::Commit { commit } => format!("{commit}"),
         Message::Read { .. } => String::new(), // The number is drawn by chance.
         Message::ReadReply { index, .. } => format!("at {index}"),
         Message::Propose { requests, .. } => format!("{} entries", requests.count),
