@@ -17,7 +17,7 @@ use clap::{Args, Parser, Subcommand};
 use kontiki_kv::client::{Client, ClientUrl, Timeouts};
 
 pub(crate) use failure::Failure;
-pub(crate) use serve::stop_requested;
+pub(crate) use serve::{serving_runtime, stop_requested};
 pub(crate) use table::{Align, Table};
 
 use crate::{bench, cluster};

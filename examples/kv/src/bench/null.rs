@@ -18,7 +18,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
-use crate::cli::{Failure, stop_requested};
+use crate::cli::{Failure, serving_runtime, stop_requested};
 
 #[derive(Args)]
 pub(crate) struct NullArgs {
@@ -31,7 +31,7 @@ pub(crate) struct NullArgs {
 }
 
 pub(super) fn run(args: NullArgs) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = serving_runtime().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
     runtime.block_on(async {
         let listener = TcpListener::bind(args.listen).await.map_err(|error| {

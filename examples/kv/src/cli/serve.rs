@@ -13,6 +13,9 @@ use super::{Failure, logging};
 /// How long a node that lost its supervisor may take to stop.
 const ORPHAN_STOP_MAX: Duration = Duration::from_secs(10);
 
+/// So many are few; see [`serving_runtime`].
+const FEW_CORES: usize = 2;
+
 #[derive(Args)]
 pub(super) struct ServeArgs {
     #[command(flatten)]
@@ -43,12 +46,22 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     logging::start(&config)?;
     warn_of_unknown_variables();
 
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = serving_runtime().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
     let outcome = runtime.block_on(serve(config, args.stop_with_stdin));
     // A read of standard input that nobody ends must not keep the process.
     runtime.shutdown_background();
     outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// On few cores one thread serves: to hand a request to another costs more than it gives.
+pub(crate) fn serving_runtime() -> tokio::runtime::Builder {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if cores > FEW_CORES {
+        tokio::runtime::Builder::new_multi_thread()
+    } else {
+        tokio::runtime::Builder::new_current_thread()
+    }
 }
 
 /// Runs the node until it is told to stop.
