@@ -23,6 +23,9 @@ use crate::proto::kontiki::{SetMember, StoreMark, SweepMark};
 /// The newest format that this version reads, and the one that it writes.
 const FORMAT: u32 = 1;
 
+/// About the size of a block in a table.
+const BLOCK_BYTES: usize = 4096;
+
 /// The three tables, described in `format.rs`.
 #[derive(Clone)]
 pub(super) struct Tables {
@@ -180,14 +183,15 @@ impl Base {
         Scan::Past(Box::new(Past { base: self, at, keys: Newest(keys).peekable(), index }))
     }
 
-    /// The value of a version.
+    /// The value of a version, as something that holds on to little else.
     pub fn value(&self, version: &Version) -> Result<Bytes, StoreError> {
         match &version.value {
             Value::Here(value) => Ok(value.clone()),
-            Value::Elsewhere => {
+            Value::InBlock(value) => Ok(detach(value)),
+            Value::Elsewhere(_) => {
                 let change = self.change(version.modified)?;
                 let put = change.and_then(|change| change.put);
-                Ok(put.ok_or(StoreError::Corrupt("a value is missing"))?.value)
+                Ok(detach(&put.ok_or(StoreError::Corrupt("a value is missing"))?.value))
             }
         }
     }
@@ -213,8 +217,17 @@ impl Base {
             return Ok(None);
         }
         let missing = StoreError::Corrupt("the index names a version that is missing");
-        Ok(self.change(indexed.at)?.ok_or(missing)?.version())
+        let version = self.change(indexed.at)?.ok_or(missing)?.version();
+        Ok(version.map(|version| match version.value {
+            Value::Here(value) => Version { value: Value::InBlock(value), ..version },
+            Value::InBlock(_) | Value::Elsewhere(_) => version,
+        }))
     }
+}
+
+/// A copy, where keeping a block of a table in memory would cost more.
+fn detach(value: &Bytes) -> Bytes {
+    if value.len() < BLOCK_BYTES / 2 { Bytes::copy_from_slice(value) } else { value.clone() }
 }
 
 type Row = Result<(Bytes, Version), StoreError>;

@@ -5,8 +5,7 @@
 //! the mark in the other two tables: no reader looks at them, and the same rows are written again
 //! once Raft's log has been applied again.
 
-use bytes::Bytes;
-use fjall::UserValue;
+use fjall::{Keyspace, UserKey};
 
 use super::base::{Base, Mark, Tables, Upkeep, encode_mark};
 use super::delta::Delta;
@@ -19,23 +18,21 @@ use super::state::Frozen;
 /// Writes `frozen` above what `base` has read, and reads the result.
 pub(super) fn flush(base: &Base, frozen: &Frozen) -> Result<Base, StoreError> {
     let mut upkeep = base.upkeep.clone();
-    upkeep.kept_bytes += write_revisions(&base.tables, &frozen.delta)?;
+    let kept_bytes = frozen.delta.since(Revision::NONE).iter().map(Change::kept_bytes);
+    upkeep.kept_bytes += kept_bytes.sum::<u64>();
+    write_revisions(&base.tables, &frozen.delta)?;
     write_index(&base.tables, &frozen.delta)?;
     write_keys(&base.tables, &frozen.delta, &frozen.mark, &upkeep)?;
     Base::read(base.tables.clone())
 }
 
-/// Writes all changes, and returns how many bytes they take as they are encoded.
-pub(super) fn write_revisions(tables: &Tables, delta: &Delta) -> Result<u64, StoreError> {
-    let mut bytes = 0;
+/// Writes all changes.
+pub(super) fn write_revisions(tables: &Tables, delta: &Delta) -> Result<(), StoreError> {
     let mut rows = tables.revisions.start_ingestion()?;
     for change in delta.since(Revision::NONE) {
-        let row = change.encode();
-        bytes += row.len() as u64;
-        rows.write(change.at.row(), row)?;
+        rows.write(change.at.row(), change.encode())?;
     }
-    rows.finish()?;
-    Ok(bytes)
+    Ok(rows.finish()?)
 }
 
 /// Writes a row for each deletion, and for each version that is not its key's newest any more.
@@ -90,10 +87,13 @@ pub(super) fn write_mark(tables: &Tables, mark: &Mark, upkeep: &Upkeep) -> Resul
 }
 
 /// Takes rows out of a table; `rows` are sorted and differ.
-pub(super) fn remove(table: &fjall::Keyspace, rows: Vec<Bytes>) -> Result<(), StoreError> {
+pub(super) fn remove<R: Into<UserKey>>(
+    table: &Keyspace,
+    rows: impl IntoIterator<Item = R>,
+) -> Result<(), StoreError> {
     let mut removed = table.start_ingestion()?;
     for row in rows {
-        removed.write_tombstone(UserValue::from(row))?;
+        removed.write_tombstone(row)?;
     }
     Ok(removed.finish()?)
 }

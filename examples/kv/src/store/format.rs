@@ -2,15 +2,17 @@
 //! by them; numbers in values are varints.
 //!
 //! ```text
-//! keys       'k' key              -> place  create  main sub  version  lease  [value]
+//! keys       'k' key              -> 0  create  main sub  version  lease  value
+//!                                    1  create  main sub  version  lease  value length
 //!            'm'                  -> StoreMark (proto/kontiki.proto)
-//! revisions  main:8 sub:4         -> 0  previous main sub  create version lease  key length  key value
-//!                                    1  previous main sub                        key length  key
+//! revisions  main:8 sub:4         -> 0  previous main sub  its bytes  create version lease
+//!                                       key length  key  value
+//!                                    1  previous main sub  its bytes  key length  key
 //! index      key' 0 0 !main:8 !sub:4 -> 0 or 1
 //! ```
-//! `place` is 0 when the value follows, and 1 when it is long and only in `revisions`. In `key'`
-//! each zero byte is written as `0 255`, so that keys sort in `index` as they do in `keys`.
-//! A kind of 0 is a put, 1 a deletion.
+//! A row of `keys` starts with 1 when the value is long, and only in `revisions`. Rows of the other
+//! two tables have 0 for a put and 1 for a deletion. In `key'` each zero byte is written as
+//! `0 255`, so that keys sort in `index` as they do in `keys`.
 
 use bytes::{Buf, BufMut, Bytes};
 use prost::encoding::{decode_varint, encode_varint};
@@ -67,8 +69,10 @@ impl Revision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Here(Bytes),
-    /// In `revisions`, at the version's own revision.
-    Elsewhere,
+    /// A part of a block of a table, which it keeps in memory.
+    InBlock(Bytes),
+    /// In `revisions`, at the version's own revision; so many bytes.
+    Elsewhere(u64),
 }
 
 /// One version of a key: what a put left.
@@ -79,6 +83,20 @@ pub(super) struct Version {
     pub version: i64,
     pub lease: i64,
     pub value: Value,
+}
+
+impl Version {
+    pub fn value_len(&self) -> u64 {
+        match &self.value {
+            Value::Here(value) | Value::InBlock(value) => value.len() as u64,
+            Value::Elsewhere(len) => *len,
+        }
+    }
+}
+
+/// What a version or a deletion counts for in the size of the store.
+pub(super) fn kept_bytes(key: &[u8], value_len: u64) -> u64 {
+    32 + key.len() as u64 + value_len
 }
 
 /// What a put wrote.
@@ -97,10 +115,17 @@ pub(super) struct Change {
     pub at: Revision,
     /// The version that it replaced or deleted.
     pub previous: Revision,
+    /// What that version counts for; 0 where there was none.
+    pub previous_bytes: u64,
     pub put: Option<Put>,
 }
 
 impl Change {
+    /// What it counts for itself.
+    pub fn kept_bytes(&self) -> u64 {
+        kept_bytes(&self.key, self.put.as_ref().map_or(0, |put| put.value.len() as u64))
+    }
+
     /// The version that it left, or `None` after a deletion.
     pub fn version(&self) -> Option<Version> {
         self.put.as_ref().map(|put| Version {
@@ -119,6 +144,7 @@ impl Change {
         row.push(if self.put.is_some() { PUT } else { DELETION });
         encode_varint(self.previous.main.cast_unsigned(), &mut row);
         encode_varint(self.previous.sub.into(), &mut row);
+        encode_varint(self.previous_bytes, &mut row);
         if let Some(put) = &self.put {
             for number in [put.create, put.version, put.lease] {
                 encode_varint(number.cast_unsigned(), &mut row);
@@ -136,6 +162,7 @@ impl Change {
     pub fn decode(at: Revision, mut row: Bytes) -> Result<Self, StoreError> {
         let kind = byte(&mut row)?;
         let previous = revision(&mut row)?;
+        let previous_bytes = number(&mut row)?.cast_unsigned();
         let numbers = match kind {
             PUT => Some([number(&mut row)?, number(&mut row)?, number(&mut row)?]),
             DELETION => None,
@@ -148,7 +175,7 @@ impl Change {
         let key = row.split_to(key_len);
         let put =
             numbers.map(|[create, version, lease]| Put { create, version, lease, value: row });
-        Ok(Self { key, at, previous, put })
+        Ok(Self { key, at, previous, previous_bytes, put })
     }
 }
 
@@ -164,6 +191,8 @@ pub(super) fn encode_version(at: Revision, put: &Put) -> Vec<u8> {
     encode_varint(put.lease.cast_unsigned(), &mut row);
     if inline {
         row.put_slice(&put.value);
+    } else {
+        encode_varint(put.value.len() as u64, &mut row);
     }
     row
 }
@@ -176,8 +205,8 @@ pub(super) fn decode_version(mut row: Bytes) -> Result<Version, StoreError> {
     let version = number(&mut row)?;
     let lease = number(&mut row)?;
     let value = match place {
-        0 => Value::Here(row),
-        1 => Value::Elsewhere,
+        0 => Value::InBlock(row),
+        1 => Value::Elsewhere(number(&mut row)?.cast_unsigned()),
         _ => return Err(StoreError::Corrupt("a value of unknown place")),
     };
     Ok(Version { create, modified, version, lease, value })
@@ -293,7 +322,8 @@ mod tests {
         let at = Revision { main: i64::MAX, sub: 7 };
         let previous = Revision { main: 4, sub: 1 };
         for put in [Some(put), None] {
-            let change = Change { key: Bytes::from_static(b"k\0"), at, previous, put };
+            let key = Bytes::from_static(b"k\0");
+            let change = Change { key, at, previous, previous_bytes: 1 << 40, put };
             let row = Bytes::from(change.encode());
             assert_eq!(Change::decode(at, row.clone()).expect("a change"), change);
             for len in 0..row.len() - usize::from(change.put.is_some()) {
@@ -301,9 +331,11 @@ mod tests {
             }
             if let Some(put) = &change.put {
                 let row = Bytes::from(encode_version(at, put));
-                assert_eq!(decode_version(row.clone()).expect("a version"), {
-                    change.version().expect("a put")
-                });
+                let version = decode_version(row.clone()).expect("a version");
+                assert_eq!(version.value, Value::InBlock(put.value.clone()));
+                let value = Value::Here(put.value.clone());
+                let version = Version { value, ..version };
+                assert_eq!(Some(version), change.version());
                 for len in 0..row.len() - 1 {
                     decode_version(row.slice(..len)).expect_err("a cut row");
                 }

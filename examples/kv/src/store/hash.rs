@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use super::base::{Base, Mark};
 use super::error::{Failure, KvError, StoreError};
-use super::format::Change;
+use super::format::{Change, Revision};
 use super::keeper::Shared;
 
 /// The hash of a store, and what it covers.
@@ -19,25 +20,25 @@ pub struct StateHash {
 }
 
 pub(super) fn hash(shared: &Shared, at: Option<i64>) -> Result<StateHash, Failure> {
+    let at = at.filter(|at| *at > 0);
     let wanted = {
         let state = shared.read();
         state.readable(at.unwrap_or(0))?;
         state.mark.clone()
     };
     // It is taken from the tables alone, so as not to hold up writers.
-    let is_flushed = |mark: &super::base::Mark| mark.applied >= wanted.applied;
+    let is_flushed = |mark: &Mark| mark.applied >= wanted.applied;
     if !is_flushed(&shared.read().base.mark) {
         shared.demand_flush();
         shared.wait_until(|state| is_flushed(&state.base.mark))?;
     }
     let base = Arc::clone(&shared.read().base);
-    let revision = at.filter(|at| *at > 0).unwrap_or(wanted.revision);
-    let compacted = base.mark.compacted;
+    let (revision, compacted) = (at.unwrap_or(wanted.revision), base.mark.compacted);
     if revision < compacted {
         return Err(KvError::Compacted.into());
     }
     let mut hash = 0;
-    for change in base.changes(super::format::Revision::NONE) {
+    for change in base.changes(Revision::NONE) {
         let change = change?;
         if change.at.main > revision {
             break;
@@ -51,7 +52,7 @@ pub(super) fn hash(shared: &Shared, at: Option<i64>) -> Result<StateHash, Failur
 }
 
 /// Whether a compaction at or after this change keeps it.
-fn survives(base: &super::base::Base, change: &Change, compacted: i64) -> Result<bool, StoreError> {
+fn survives(base: &Base, change: &Change, compacted: i64) -> Result<bool, StoreError> {
     if change.put.is_none() {
         return Ok(change.at.main == compacted);
     }
@@ -59,7 +60,7 @@ fn survives(base: &super::base::Base, change: &Change, compacted: i64) -> Result
     Ok(kept.is_some_and(|kept| kept.modified == change.at))
 }
 
-/// The change without the version before it, which may be compacted.
+/// The change without what it says of the version before it, which may be compacted.
 fn encode(change: Change) -> Vec<u8> {
-    Change { previous: super::format::Revision::NONE, ..change }.encode()
+    Change { previous: Revision::NONE, previous_bytes: 0, ..change }.encode()
 }

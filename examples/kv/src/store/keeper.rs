@@ -5,18 +5,18 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use raft_core::Index;
 use tokio::sync::watch;
 
-use super::base::Base;
+use super::base::{Base, Tables};
 use super::error::StoreError;
 use super::flush::flush;
 use super::state::State;
 use super::sweep;
 
-/// With more sorted runs than this a flush waits until some have been merged.
+/// With more sorted runs than this in a table nothing is written until some have been merged.
 const RUNS_MAX: usize = 12;
 
 /// How often it looks whether they have.
@@ -102,16 +102,30 @@ impl Shared {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for work: whether there may be some, or `false` when it is time to end.
-    fn next(&self, interval: Duration) -> bool {
+    /// Waits for something to do.
+    fn next(&self, flush_at: Instant, sweep_is_due: bool) -> Turn {
         let mut control = self.control();
-        if !control.is_due && !control.is_stopping {
-            let waited = self.changed.wait_timeout(control, interval);
+        loop {
+            let left = flush_at.saturating_duration_since(Instant::now());
+            if control.is_stopping {
+                return Turn::Stop;
+            } else if control.is_due || left.is_zero() {
+                control.is_due = false;
+                return Turn::Flush;
+            } else if sweep_is_due {
+                return Turn::Sweep;
+            }
+            let waited = self.changed.wait_timeout(control, left);
             control = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        control.is_due = false;
-        !control.is_stopping
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Flush,
+    Sweep,
+    Stop,
 }
 
 /// The running thread. Dropping it stops it where it stands, as a crash would.
@@ -143,10 +157,17 @@ impl Drop for Keeper {
 }
 
 fn keep(shared: &Shared, interval: Duration) {
-    while shared.next(interval) {
-        match work(shared) {
-            Ok(Work::Finished) => {}
-            Ok(Work::Left) => shared.control().is_due = true,
+    let mut flush_at = Instant::now() + interval;
+    let mut sweep_is_due = sweep::is_due(&shared.read().base);
+    loop {
+        let turn = shared.next(flush_at, sweep_is_due);
+        match turn {
+            Turn::Flush => flush_at = Instant::now() + interval,
+            Turn::Sweep => {}
+            Turn::Stop => return,
+        }
+        match work(shared, turn) {
+            Ok(is_due) => sweep_is_due = is_due,
             Err(error) => {
                 tracing::error!(%error, "the key-value store has failed");
                 shared.control().failed = Some(error);
@@ -158,32 +179,27 @@ fn keep(shared: &Shared, interval: Duration) {
     }
 }
 
-enum Work {
-    Finished,
-    Left,
-}
-
-/// Flushes what there is, or else does a step of the sweep.
-fn work(shared: &Shared) -> Result<Work, StoreError> {
+/// Flushes, or does a step of the sweep. Whether there is more to sweep.
+fn work(shared: &Shared, turn: Turn) -> Result<bool, StoreError> {
     let (frozen, base) = {
         let mut state = shared.write();
-        if state.frozen.is_none() && state.mark != state.base.mark {
+        if turn == Turn::Flush && state.frozen.is_none() && state.mark != state.base.mark {
             state.freeze();
         }
         (state.frozen.clone(), Arc::clone(&state.base))
     };
     let new = match &frozen {
         Some(frozen) => {
-            while base.tables.runs() > RUNS_MAX && !shared.control().is_stopping {
-                std::thread::sleep(MERGE_POLL);
-            }
+            wait_for_merges(shared, &base.tables);
             flush(&base, frozen)?
         }
-        None if sweep::is_due(&base) => sweep::step(&base, sweep::STEP_CHANGES)?,
-        None => return Ok(Work::Finished),
+        None if sweep::is_due(&base) => {
+            wait_for_merges(shared, &base.tables);
+            sweep::step(&base, sweep::STEP_CHANGES)?
+        }
+        None => return Ok(false),
     };
-    let left = sweep::is_due(&new);
-    let progress = Progress::from(&new);
+    let (progress, is_due) = (Progress::from(&new), sweep::is_due(&new));
     {
         let mut state = shared.write();
         state.base = Arc::new(new);
@@ -192,5 +208,11 @@ fn work(shared: &Shared) -> Result<Work, StoreError> {
         }
     }
     shared.progress.send_replace(progress);
-    Ok(if left { Work::Left } else { Work::Finished })
+    Ok(is_due)
+}
+
+fn wait_for_merges(shared: &Shared, tables: &Tables) {
+    while tables.runs() > RUNS_MAX && !shared.control().is_stopping {
+        std::thread::sleep(MERGE_POLL);
+    }
 }

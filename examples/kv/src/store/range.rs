@@ -1,9 +1,11 @@
 //! The answer to a range request, from the versions that it covers.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::base::Base;
 use super::error::StoreError;
 use super::format::{Value, Version};
 use super::state::Cut;
@@ -15,7 +17,7 @@ use crate::proto::mvccpb::KeyValue;
 pub(super) fn answer(mut cut: Cut, request: &RangeRequest) -> Result<RangeResponse, StoreError> {
     let header = ResponseHeader { revision: cut.revision, ..Default::default() };
     let mut response = RangeResponse { header: Some(header), ..Default::default() };
-    let base = std::sync::Arc::clone(&cut.base);
+    let base = Arc::clone(&cut.base);
     let mut chosen = Chosen::new(request);
     for row in cut.rows() {
         let (key, mut version) = row?;
@@ -23,19 +25,43 @@ pub(super) fn answer(mut cut: Cut, request: &RangeRequest) -> Result<RangeRespon
         if request.count_only || !passes(request, &version) {
             continue;
         }
-        if chosen.wants_value() {
+        let is_long = matches!(version.value, Value::Elsewhere(_));
+        if chosen.sorts_by_value() || !(request.keys_only || is_long) {
             version.value = Value::Here(base.value(&version)?);
+        } else if !is_long {
+            version.value = Value::Here(Bytes::new());
         }
         chosen.add(key, version);
     }
-    let (rows, more) = chosen.finish();
+    let (mut rows, more) = chosen.finish();
     response.more = more;
-    response.kvs.reserve_exact(rows.len());
-    for (key, version) in rows {
-        let value = if request.keys_only { Bytes::new() } else { base.value(&version)? };
-        response.kvs.push(key_value(key, &version, value));
+    if !request.keys_only {
+        read_long_values(&base, &mut rows)?;
     }
+    let shown = |(key, version): (Bytes, Version)| {
+        let value = match &version.value {
+            Value::Here(value) if !request.keys_only => value.clone(),
+            _ => Bytes::new(),
+        };
+        key_value(key, &version, value)
+    };
+    response.kvs = rows.into_iter().map(shown).collect();
     Ok(response)
+}
+
+/// Reads the values that are not beside their keys in the order in which they were written: so
+/// each block that has some of them is read once.
+fn read_long_values(base: &Base, rows: &mut [(Bytes, Version)]) -> Result<(), StoreError> {
+    let mut long: Vec<&mut Version> = rows
+        .iter_mut()
+        .map(|(_, version)| version)
+        .filter(|version| matches!(version.value, Value::Elsewhere(_)))
+        .collect();
+    long.sort_unstable_by_key(|version| version.modified);
+    for version in long {
+        version.value = Value::Here(base.value(version)?);
+    }
+    Ok(())
 }
 
 /// A version as the wire shows it.
@@ -58,6 +84,12 @@ fn passes(request: &RangeRequest, version: &Version) -> bool {
         && within(version.create, request.min_create_revision, request.max_create_revision)
 }
 
+/// Whether revisions are bounded at all, be it by a bound that all of them keep.
+fn filters(request: &RangeRequest) -> bool {
+    let mod_revision = request.min_mod_revision != 0 || request.max_mod_revision != 0;
+    mod_revision || request.min_create_revision != 0 || request.max_create_revision != 0
+}
+
 /// The rows to answer with: the first `limit` in the order asked for. Holds at most twice as
 /// many at any time.
 struct Chosen {
@@ -65,6 +97,8 @@ struct Chosen {
     limit: usize,
     order: SortOrder,
     target: SortTarget,
+    /// Only so many rows are looked at, the first ones by key.
+    sight: usize,
     more: bool,
 }
 
@@ -79,16 +113,23 @@ impl Chosen {
         };
         let limit = usize::try_from(request.limit).unwrap_or(0);
         let limit = if limit == 0 { usize::MAX } else { limit };
-        Self { rows: Vec::new(), limit, order, target, more: false }
+        // As in etcd: who names no order, and does not filter, has the first rows by key sorted,
+        // one more of them than are shown. For any other request all rows are sorted.
+        let is_short = request.sort_order() == SortOrder::None && !filters(request);
+        let sight = if is_short { limit.saturating_add(1) } else { usize::MAX };
+        Self { rows: Vec::new(), limit, order, target, sight, more: false }
     }
 
-    fn wants_value(&self) -> bool {
+    fn sorts_by_value(&self) -> bool {
         self.order != SortOrder::None && self.target == SortTarget::Value
     }
 
     fn add(&mut self, key: Bytes, version: Version) {
         if self.order == SortOrder::None && self.rows.len() == self.limit {
             self.more = true;
+            return;
+        }
+        if self.rows.len() == self.sight {
             return;
         }
         self.rows.push((key, version));
@@ -127,7 +168,7 @@ fn compare(target: SortTarget, a: &(Bytes, Version), b: &(Bytes, Version)) -> Or
 
 fn value(version: &Version) -> &[u8] {
     match &version.value {
-        Value::Here(value) => value,
-        Value::Elsewhere => &[],
+        Value::Here(value) | Value::InBlock(value) => value,
+        Value::Elsewhere(_) => &[],
     }
 }

@@ -8,17 +8,14 @@
 //! The sweep works for the compaction that the mark on disk knows of, never for a later one: a
 //! crash must not bring back a state that wants what was deleted. How far it came is in the mark.
 
-use bytes::Bytes;
-use fjall::Readable;
-
-use super::base::{Base, Upkeep};
+use super::base::{Base, Tables, Upkeep};
 use super::error::StoreError;
 use super::flush::{remove, write_mark};
-use super::format::{Change, Revision, index_row};
+use super::format::{Revision, index_row};
 use crate::proto::kontiki::SweepMark;
 
 /// How many changes one step looks at.
-pub(super) const STEP_CHANGES: usize = 16 * 1024;
+pub(super) const STEP_CHANGES: usize = 64 * 1024;
 
 /// Whether something is left to be deleted.
 pub(super) fn is_due(base: &Base) -> bool {
@@ -47,10 +44,10 @@ pub(super) fn step(base: &Base, changes_max: usize) -> Result<Base, StoreError> 
         }
         // At `done` itself all was looked at before, and only the deletions were left.
         if change.at.main > done && !change.previous.is_none() {
-            doomed.add(base, &change, change.previous)?;
+            doomed.add(&change.key, change.previous, change.previous_bytes);
         }
         if change.put.is_none() && change.at.main < target {
-            doomed.add(base, &change, change.at)?;
+            doomed.add(&change.key, change.at, change.kept_bytes());
         }
     }
     let sweep = match is_done {
@@ -58,7 +55,7 @@ pub(super) fn step(base: &Base, changes_max: usize) -> Result<Base, StoreError> 
         false => SweepMark { done, target, cursor_main: cursor.main, cursor_sub: cursor.sub },
     };
     let kept_bytes = base.upkeep.kept_bytes.saturating_sub(doomed.bytes);
-    doomed.delete(base)?;
+    doomed.delete(&base.tables)?;
     write_mark(&base.tables, &base.mark, &Upkeep { sweep, kept_bytes })?;
     Base::read(base.tables.clone())
 }
@@ -66,28 +63,22 @@ pub(super) fn step(base: &Base, changes_max: usize) -> Result<Base, StoreError> 
 /// Rows to delete.
 #[derive(Default)]
 struct Doomed {
-    revisions: Vec<Bytes>,
-    index: Vec<Bytes>,
+    revisions: Vec<Revision>,
+    index: Vec<Vec<u8>>,
     bytes: u64,
 }
 
 impl Doomed {
-    fn add(&mut self, base: &Base, change: &Change, at: Revision) -> Result<(), StoreError> {
-        // After a crash in the middle of a step some rows are gone already.
-        if let Some(bytes) = base.snapshot.size_of(&base.tables.revisions, at.row())? {
-            self.bytes += u64::from(bytes);
-        }
-        self.revisions.push(Bytes::copy_from_slice(&at.row()));
-        self.index.push(index_row(&change.key, at).into());
-        Ok(())
+    fn add(&mut self, key: &[u8], at: Revision, bytes: u64) {
+        self.revisions.push(at);
+        self.index.push(index_row(key, at));
+        self.bytes += bytes;
     }
 
-    fn delete(mut self, base: &Base) -> Result<(), StoreError> {
+    fn delete(mut self, tables: &Tables) -> Result<(), StoreError> {
         self.index.sort_unstable();
-        self.index.dedup();
         self.revisions.sort_unstable();
-        self.revisions.dedup();
-        remove(&base.tables.index, self.index)?;
-        remove(&base.tables.revisions, self.revisions)
+        remove(&tables.index, self.index)?;
+        remove(&tables.revisions, self.revisions.into_iter().map(Revision::row))
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::error::{Failure, KvError, StoreError};
-use super::format::{Change, KEY_BYTES_MAX, Put, Revision, Version};
+use super::format::{Change, KEY_BYTES_MAX, Put, Revision, Version, kept_bytes};
 use super::range::key_value;
 use super::span::Span;
 use super::state::{NEWEST, State};
@@ -60,7 +60,8 @@ impl<'a> Writer<'a> {
         self.state.active.push(Change {
             key: Bytes::copy_from_slice(&request.key),
             at,
-            previous: newest.map_or(Revision::NONE, |newest| newest.modified),
+            previous: newest.as_ref().map_or(Revision::NONE, |newest| newest.modified),
+            previous_bytes: newest.map_or(0, |newest| kept_bytes(&request.key, newest.value_len())),
             put: Some(Put { create, version, lease, value }),
         });
         response.header = header(self.revision());
@@ -79,8 +80,13 @@ impl<'a> Writer<'a> {
                 response.prev_kvs.push(self.shown(key.clone(), &version)?);
             }
             let at = self.next();
-            let key = Bytes::copy_from_slice(&key);
-            self.state.active.push(Change { key, at, previous: version.modified, put: None });
+            self.state.active.push(Change {
+                key: Bytes::copy_from_slice(&key),
+                at,
+                previous: version.modified,
+                previous_bytes: kept_bytes(&key, version.value_len()),
+                put: None,
+            });
             response.deleted += 1;
         }
         response.header = header(self.revision());

@@ -212,7 +212,7 @@ fn a_sweep_goes_on_after_a_crash_at_any_step_and_leaves_what_compaction_keeps() 
 /// What the versions on disk take, counted.
 fn kept(base: &Base) -> u64 {
     let changes = base.changes(Revision::NONE);
-    changes.map(|change| change.expect("it reads").encode().len() as u64).sum()
+    changes.map(|change| change.expect("it reads").kept_bytes()).sum()
 }
 
 #[test]

@@ -68,7 +68,7 @@ enum Ask {
 fn ask() -> impl Strategy<Value = Ask> {
     prop_oneof![
         8 => action(Asked::Etcd).prop_map(Ask::Apply),
-        4 => range(Asked::Etcd).prop_map(Ask::Range),
+        4 => range().prop_map(Ask::Range),
         1 => read_txn().prop_map(Ask::Txn),
     ]
 }

@@ -246,6 +246,12 @@ fn read(content: &Content, revision: i64, request: &RangeRequest) -> RangeRespon
     let mut order = request.sort_order();
     if order == SortOrder::None {
         order = SortOrder::Ascend;
+        // Nobody asked for an order, and nothing is filtered: only the first keys are seen.
+        let bounds = [request.min_mod_revision, request.max_mod_revision];
+        let bounds = [bounds, [request.min_create_revision, request.max_create_revision]];
+        if request.limit > 0 && bounds.concat().iter().all(|bound| *bound == 0) {
+            kvs.truncate(usize::try_from(request.limit).expect("small") + 1);
+        }
     }
     let by = |a: &KeyValue, b: &KeyValue| match request.sort_target() {
         SortTarget::Key => a.key.cmp(&b.key),

@@ -26,7 +26,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => vec(action(Asked::Model), 1..6).prop_map(Step::Apply),
-        6 => range(Asked::Model).prop_map(Step::Range),
+        6 => range().prop_map(Step::Range),
         2 => read_txn().prop_map(Step::Txn),
         1 => (0i64..40).prop_map(Step::Events),
         1 => Just(Step::Flush),
