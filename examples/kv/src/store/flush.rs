@@ -7,13 +7,14 @@
 
 use fjall::{Keyspace, UserKey};
 
-use super::base::{Base, Mark, Tables, Upkeep, encode_mark};
+use super::base::{Base, Mark, Upkeep, encode_mark};
 use super::delta::Delta;
 use super::error::StoreError;
 use super::format::{
     Change, INDEX_PUT, MARK, Revision, encode_version, index_row, index_value, key_row,
 };
 use super::state::Frozen;
+use super::tables::Tables;
 
 /// Writes `frozen` above what `base` has read, and reads the result.
 pub(super) fn flush(base: &Base, frozen: &Frozen) -> Result<Base, StoreError> {

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 use raft_core::Index;
 use tokio::sync::watch;
 
-use super::base::{Base, Tables};
+use super::base::Base;
 use super::error::StoreError;
 use super::flush::flush;
 use super::state::State;
 use super::sweep;
+use super::tables::Tables;
 
 /// With more sorted runs than this in a table nothing is written until some have been merged.
 const RUNS_MAX: usize = 12;

@@ -27,9 +27,11 @@ mod hash;
 mod keeper;
 mod range;
 mod reader;
+mod scan;
 mod span;
 mod state;
 mod sweep;
+mod tables;
 mod txn;
 mod validate;
 mod write;
@@ -51,9 +53,10 @@ pub use reader::{Size, StateHash, StoreReader};
 pub use txn::{is_serializable, only_reads};
 pub use validate::{validate_delete_range, validate_put, validate_range, validate_txn};
 
-use base::{Base, Tables};
+use base::Base;
 use keeper::{Keeper, Shared};
 use state::State;
+use tables::Tables;
 
 /// How the store uses memory and disk. None of it changes what it answers.
 #[derive(Clone, Debug)]

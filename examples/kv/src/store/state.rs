@@ -13,10 +13,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::base::{Base, Mark, Scan};
+use super::base::{Base, Mark};
 use super::delta::{Delta, Fresh};
 use super::error::{KvError, StoreError};
 use super::format::{Change, Version};
+use super::scan::Scan;
 use super::span::Span;
 
 /// As a revision to read at: the newest.

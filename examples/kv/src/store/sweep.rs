@@ -8,10 +8,11 @@
 //! The sweep works for the compaction that the mark on disk knows of, never for a later one: a
 //! crash must not bring back a state that wants what was deleted. How far it came is in the mark.
 
-use super::base::{Base, Tables, Upkeep};
+use super::base::{Base, Upkeep};
 use super::error::StoreError;
 use super::flush::{remove, write_mark};
 use super::format::{Revision, index_row};
+use super::tables::Tables;
 use crate::proto::kontiki::SweepMark;
 
 /// How many changes one step looks at.

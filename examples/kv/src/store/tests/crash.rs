@@ -12,10 +12,11 @@ use super::random::is_valid;
 use super::requests::{Asked, action};
 use super::{Fixture, command, compact, directory, lazy, put};
 use crate::proto::kontiki::command::Action;
-use crate::store::base::{Base, Tables};
+use crate::store::base::Base;
 use crate::store::flush::{flush, write_index, write_revisions};
 use crate::store::format::Revision;
 use crate::store::state::State;
+use crate::store::tables::Tables;
 use crate::store::{Response, StateHash, Store, StoreError, apply, sweep};
 
 /// A log of random commands, some of them refused, and what becomes of it without a crash.
