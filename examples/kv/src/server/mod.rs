@@ -1,7 +1,7 @@
 //! One node as clients meet it: the engine, the store, and the etcd v3 services in front.
 //!
 //! ```text
-//!   gRPC ─▶ limits ─▶ services ─▶ Backend ─▶ Node::propose ─▶ log ─▶ Machine ─▶ Store
+//!   gRPC ─▶ unknown, limits ─▶ services ─▶ Backend ─▶ Node::propose ─▶ log ─▶ Machine ─▶ Store
 //!                                    └────▶ Node::read ─▶ StoreReader
 //! ```
 
@@ -12,6 +12,7 @@ mod limits;
 mod machine;
 mod maintenance;
 mod publish;
+mod unknown;
 
 use std::future::Future;
 use std::io;
@@ -27,18 +28,27 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 
 use crate::config::{HttpUrl, ServeConfig};
-use crate::proto::etcdserverpb::cluster_server::ClusterServer;
-use crate::proto::etcdserverpb::kv_server::KvServer;
-use crate::proto::etcdserverpb::maintenance_server::MaintenanceServer;
+use crate::proto::etcdserverpb::cluster_server::{self, ClusterServer};
+use crate::proto::etcdserverpb::kv_server::{self, KvServer};
+use crate::proto::etcdserverpb::maintenance_server::{self, MaintenanceServer};
 use crate::store::{self, Store, StoreError};
 use backend::Backend;
 use limits::Limits;
 use machine::Machine;
+use unknown::Unknown;
 
 /// How many bytes of a segment of the log: many small ones are dropped sooner than a large one.
 const SEGMENT_BYTES: u64 = 64 << 20;
 /// How many bytes of recent entries a node keeps for its followers.
 const RECENT_BYTES_MAX: usize = 8 << 20;
+
+/// The services that are offered to clients.
+const SERVICES: &[&str] = &[
+    kv_server::SERVICE_NAME,
+    cluster_server::SERVICE_NAME,
+    maintenance_server::SERVICE_NAME,
+    "grpc.health.v1.Health",
+];
 
 /// Why a node cannot run, or has stopped.
 #[derive(Debug, thiserror::Error)]
@@ -209,6 +219,7 @@ async fn serve(
         incoming.insert(number, stream);
     }
     Server::builder()
+        .layer(Unknown { services: SERVICES })
         .layer(Limits { message_bytes_max })
         .add_service(
             KvServer::new(backend.clone())
