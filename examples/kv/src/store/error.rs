@@ -86,6 +86,14 @@ pub enum StoreError {
     /// Reading or writing the tables failed.
     #[error("the key-value store failed: {0}")]
     Tables(#[from] Arc<fjall::Error>),
+    /// Another process has it open.
+    #[error(
+        "another process uses the key-value store: stop that one, or name another data directory"
+    )]
+    InUse,
+    /// The directory holds something that this program does not write.
+    #[error("the key-value store is in a format that is unknown: upgrade, or restore a backup")]
+    UnknownFormat,
     /// What was read is not what was written.
     #[error("the key-value store is corrupt: {0}")]
     Corrupt(&'static str),
@@ -112,7 +120,11 @@ pub enum StoreError {
 
 impl From<fjall::Error> for StoreError {
     fn from(error: fjall::Error) -> Self {
-        Self::Tables(Arc::new(error))
+        match error {
+            fjall::Error::Locked => Self::InUse,
+            fjall::Error::InvalidVersion(_) => Self::UnknownFormat,
+            error => Self::Tables(Arc::new(error)),
+        }
     }
 }
 

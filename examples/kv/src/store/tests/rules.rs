@@ -457,7 +457,7 @@ fn a_store_of_a_later_version_is_not_opened() {
 fn a_directory_has_one_store_at_a_time() {
     let fixture = Fixture::new(lazy());
     let second = Store::open(fixture.directory.path(), &lazy());
-    assert!(matches!(second, Err(StoreError::Tables(_))));
+    assert!(matches!(second, Err(StoreError::InUse)));
 }
 
 #[test]
