@@ -46,8 +46,7 @@ pub fn tell(file: &str, text: &str) {
 fn perform(text: &str) -> String {
     let mut teller = Teller::default();
     let mut told = String::new();
-    let mut lines = text.split_inclusive('\n').peekable();
-    while let Some(line) = lines.next() {
+    for line in text.split_inclusive('\n') {
         let command = line.trim();
         if command.starts_with('>') {
             continue; // What was expected; what happened is written below the command.

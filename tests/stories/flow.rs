@@ -412,3 +412,51 @@ story!(
     > N1>N2 t1 commit 2
     "#
 );
+
+story!(
+    entries_that_are_loaded_late_are_looked_at_again,
+    r#"
+    # N1 asks its disk for 2 and 3 of t1, which N3 lacks. Before they come, N2 has led t2 and put
+    # another 2 in their place, and N1 leads t3. It needs 2 for N3 again: but not the old one.
+    nodes 3 pre_vote=off check_quorum=off recent_bytes=1
+    elect N1
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 150ms
+    cut N1>N2 N1>N3
+    propose N1 a
+    propose N1 b
+    loads 50ms
+    heal N1>N3
+    run 60ms
+    hold N1 N2>N3
+    campaign N2
+    > N2 is candidate t2
+    deliver vote N2>N3
+    deliver vote-reply N3>N2
+    > N2 is leader t2
+    heal N1>N2 N2>N1
+    deliver
+    > N1 is follower t2
+    > N1: a superseded
+    > N1: b superseded
+    log
+    > N1 t1 t2
+    > N2 t1 t2
+    > N3 t1
+    campaign N1
+    > N1 is candidate t3
+    deliver
+    > N2 is follower t3
+    > N1 is leader t3
+    lose N2>N3
+    heal
+    run 35ms
+    log N3
+    > N3 t1
+    messages append N1>N3
+    run 100ms
+    log N3
+    > N3 t1 t2 t3
+    "#
+);

@@ -1,6 +1,7 @@
 //! Raft in stories: small clusters, told line by line. See `teller.rs` for what can be said.
 
 mod book;
+mod post;
 mod teller;
 mod words;
 
@@ -14,3 +15,4 @@ mod logs;
 mod pre_vote;
 mod reads;
 mod requests;
+mod votes;

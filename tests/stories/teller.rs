@@ -8,6 +8,7 @@
 //!   deliver   deliver vote N1>N2   lose 2 append t3   repeat ..   (a bare deliver: all, until quiet)
 //!   send N1>N2 t3 append after 1:t1 commit 2 entries t3=x     send N1>N2 t3 heartbeat commit 2
 //!   crash N1 [kept]   restart N1   pause N1   resume N1   stall N1   sync N1   work N1   fail N1
+//!   loads 500ms: how long it takes to load entries
 //!   status [N1 ..]   log [N1 ..]   messages [kind] [links]   forget
 //! ```
 //! Messages wait until they are delivered or time passes; disks are done at once unless stalled.
@@ -16,12 +17,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use raft_core::{
-    Append, Config, Effect, Entry, Envelope, HardState, Index, LogPosition, Message, NodeId,
-    Outcome, Payload, Refusal, RequestId, Requests, RoleKind, Round, Term,
+    Config, Effect, Entry, HardState, Index, NodeId, Outcome, Payload, Refusal, RequestId,
+    Requests, RoleKind, Term,
 };
-use raft_testkit::cluster::{Cluster, DiskMood, Image, Link, Options, Slot, node};
+use raft_testkit::cluster::{Cluster, Conditions, DiskMood, Image, Options, Wake, node};
 
-use crate::words::{kind, message, role, span, term_of};
+use crate::post::envelope;
+use crate::words::{role, span, term_of};
 
 #[derive(Default)]
 pub struct Teller {
@@ -46,7 +48,7 @@ impl Teller {
         news
     }
 
-    fn cluster(&mut self) -> &mut Cluster {
+    pub(super) fn cluster(&mut self) -> &mut Cluster {
         self.cluster.as_mut().expect("a story begins with `nodes`")
     }
 
@@ -58,6 +60,10 @@ impl Teller {
             "propose" => self.propose(words),
             "read" => self.read(words),
             "run" => self.cluster().run_for(span(words[0])),
+            "loads" => {
+                let load = (span(words[0]), span(words[0]));
+                self.cluster().set_conditions(Conditions { load, ..Conditions::default() });
+            }
             "skip" => {
                 for id in self.chosen(&words[..1]) {
                     self.cluster().skip_clock(id, span(words[1]));
@@ -97,7 +103,7 @@ impl Teller {
                 "campaign" => cluster.campaign(id),
                 "restart" => cluster.restart(id),
                 "pause" => cluster.pause(id),
-                "resume" => cluster.resume(id),
+                "resume" => cluster.resume(id, Wake::EarsFirst),
                 "stall" => cluster.set_disk(id, DiskMood::Stalled),
                 "work" => cluster.set_disk(id, DiskMood::Working),
                 "fail" => cluster.fail_storage(id),
@@ -170,107 +176,6 @@ impl Teller {
         let all = words.is_empty() || words == ["*"];
         let ids = if all { self.cluster().ids() } else { words.iter().map(|it| id(it)).collect() };
         ids.into_iter()
-    }
-}
-
-/// Links and messages.
-impl Teller {
-    fn change_links(&mut self, verb: &str, words: &[&str]) {
-        if verb == "heal" && words.is_empty() {
-            return self.cluster().network().mend_all();
-        }
-        for link in self.links(words) {
-            let network = self.cluster().network();
-            match verb {
-                "cut" => network.cut(link),
-                "hold" => network.hold(link),
-                _ => network.mend(link),
-            }
-        }
-    }
-
-    fn split(&mut self, words: &[&str]) {
-        let sides: Vec<Vec<NodeId>> = words
-            .split(|word| *word == "|")
-            .map(|side| side.iter().map(|word| id(word)).collect())
-            .collect();
-        for (one, left) in sides.iter().enumerate() {
-            for right in sides.iter().skip(one + 1) {
-                for (&here, &there) in left.iter().flat_map(|h| right.iter().map(move |t| (h, t))) {
-                    self.cluster().network().cut((here, there));
-                    self.cluster().network().cut((there, here));
-                }
-            }
-        }
-    }
-
-    /// `N1`: all to and from it; `N1-N2`: both ways; `N1>N2`, `N1>*`, `*>N1`: one way.
-    fn links(&mut self, words: &[&str]) -> Vec<Link> {
-        let ids = self.cluster().ids();
-        let matches = |word: &str, one: NodeId| word == "*" || id(word) == one;
-        let wanted = |(from, to): Link| {
-            words.iter().any(|word| {
-                if let Some((a, b)) = word.split_once('>') {
-                    matches(a, from) && matches(b, to)
-                } else if let Some((a, b)) = word.split_once('-') {
-                    (matches(a, from) && matches(b, to)) || (matches(a, to) && matches(b, from))
-                } else {
-                    matches(word, from) || matches(word, to)
-                }
-            })
-        };
-        let all = ids.iter().flat_map(|&from| ids.iter().map(move |&to| (from, to)));
-        all.filter(|&link| link.0 != link.1 && (words.is_empty() || wanted(link))).collect()
-    }
-
-    /// The messages of these kinds, on these links, of these terms, held or not; the first so
-    /// many where a number is given.
-    fn slots(&mut self, words: &[&str]) -> Vec<Slot> {
-        let (mut links, mut kinds, mut terms, mut most) = (vec![], vec![], vec![], usize::MAX);
-        for &word in words {
-            if let Ok(number) = word.parse() {
-                most = number;
-            } else if word.starts_with('N') || word.contains(['>', '*']) {
-                links.push(word);
-            } else if word.strip_prefix('t').is_some_and(|it| it.parse::<u64>().is_ok()) {
-                terms.push(term_of(word));
-            } else {
-                kinds.push(word);
-            }
-        }
-        let links = self.links(&links);
-        let wanted = |envelope: &Envelope| {
-            links.contains(&(envelope.from, envelope.to))
-                && (kinds.is_empty() || kinds.contains(&kind(&envelope.message)))
-                && (terms.is_empty() || terms.contains(&envelope.term))
-        };
-        let mut slots = self.cluster().network().slots(wanted);
-        slots.truncate(most);
-        slots
-    }
-
-    fn move_messages(&mut self, verb: &str, words: &[&str]) {
-        let slots = self.slots(words);
-        assert!(!slots.is_empty(), "there is no such message");
-        for slot in slots {
-            match verb {
-                "deliver" => self.cluster().deliver_slot(slot),
-                "lose" => drop(self.cluster().network().take(slot)),
-                _ => {
-                    let network = self.cluster().network();
-                    let copy = network.peek(slot).cloned().expect("it waits");
-                    network.send(copy, slot.0);
-                }
-            }
-            self.cluster().settle_disks();
-        }
-    }
-
-    fn messages(&mut self, words: &[&str]) -> Vec<String> {
-        let slots = self.slots(words);
-        let network = self.cluster().network();
-        let waiting = slots.into_iter().filter_map(|slot| network.peek(slot));
-        waiting.map(message).collect()
     }
 }
 
@@ -352,13 +257,13 @@ impl Teller {
     }
 }
 
-fn id(word: &str) -> NodeId {
+pub(super) fn id(word: &str) -> NodeId {
     let number = word.strip_prefix('N').and_then(|number| number.parse().ok());
     node(number.unwrap_or_else(|| panic!("`{word}` is not a node")))
 }
 
 /// `t2`, `t2=x`, `t2*5`: entries at the end of a log.
-fn extend(log: &mut Vec<Entry>, word: &str) {
+pub(super) fn extend(log: &mut Vec<Entry>, word: &str) {
     let (word, count) = word.split_once('*').unwrap_or((word, "1"));
     let (term, name) = word.split_once('=').map_or((word, None), |(t, name)| (t, Some(name)));
     for _ in 0..count.parse().expect("a number of entries") {
@@ -366,38 +271,6 @@ fn extend(log: &mut Vec<Entry>, word: &str) {
         let payload = name.map_or_else(|| format!("{index}:{term:?}"), str::to_string);
         log.push(Entry { index, term, payload: Payload::Command(payload.into()) });
     }
-}
-
-/// `N1>N2 t3 append after 1:t1 commit 2 entries t3=x`, `.. heartbeat commit 2`.
-fn envelope(words: &[&str]) -> Envelope {
-    let (from, to) = words[0].split_once('>').expect("a link");
-    let (mut previous, mut commit, mut entries) = (LogPosition::ZERO, Index::ZERO, Vec::new());
-    let mut rest = words[3..].iter();
-    while let Some(&word) = rest.next() {
-        let mut value = || *rest.next().expect("a value");
-        match word {
-            "after" => previous = position(value()),
-            "commit" => commit = Index(value().parse().expect("an index")),
-            "entries" => rest.by_ref().for_each(|word| extend(&mut entries, word)),
-            _ => panic!("what is `{word}`?"),
-        }
-    }
-    for (entry, index) in entries.iter_mut().zip(previous.index.0 + 1..) {
-        entry.index = Index(index);
-    }
-    let message = match words[2] {
-        "append" => Message::Append(Append { previous, entries: entries.into(), commit }),
-        "heartbeat" => Message::Heartbeat { commit, round: Round::ZERO },
-        "vote" => Message::Vote { last: previous },
-        kind => panic!("what is `{kind}`?"),
-    };
-    Envelope { from: id(from), to: id(to), term: term_of(words[1]), message }
-}
-
-/// `3:t2`.
-fn position(word: &str) -> LogPosition {
-    let (index, term) = word.split_once(':').expect("a position is index:term");
-    LogPosition { term: term_of(term), index: Index(index.parse().expect("an index")) }
 }
 
 fn set(config: &mut Config, setting: &str) {

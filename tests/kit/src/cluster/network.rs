@@ -3,7 +3,7 @@
 //! A message waits here from the moment it is sent. `cut` links lose what is on them, `held`
 //! links keep it until they are released; all others deliver after a delay drawn by the dice.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use raft_core::{Envelope, Instant, NodeId};
 
@@ -20,11 +20,20 @@ pub struct Network {
     cut: BTreeSet<Link>,
     held: BTreeSet<Link>,
     numbers: u64,
+    /// The newest messages ever sent, lost or not: any may come again, much later.
+    archive: VecDeque<Envelope>,
 }
 
 impl Network {
+    /// How many of the newest messages can come again.
+    pub const ARCHIVE_MAX: usize = 300;
+
     /// Takes a message that is due at `due`, unless its link is cut.
     pub fn send(&mut self, envelope: Envelope, due: Instant) {
+        if self.archive.len() == Self::ARCHIVE_MAX {
+            self.archive.pop_front();
+        }
+        self.archive.push_back(envelope.clone());
         if self.cut.contains(&(envelope.from, envelope.to)) {
             return;
         }
@@ -47,6 +56,11 @@ impl Network {
     pub fn mend(&mut self, link: Link) {
         self.cut.remove(&link);
         self.held.remove(&link);
+    }
+
+    /// The newest messages ever sent, oldest first.
+    pub fn archive(&self) -> &VecDeque<Envelope> {
+        &self.archive
     }
 
     /// Lets all links deliver again.

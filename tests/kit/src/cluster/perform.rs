@@ -65,7 +65,7 @@ impl Cluster {
             }
             Effect::Load { peer, first, last, bytes_max } => {
                 let entries = self.members[&id].store.read(first, last, bytes_max);
-                assert!(!entries.is_empty(), "{id:?} asks for what it has");
+                assert!(!entries.is_empty(), "{id:?} asks only for what is durable");
                 let after = self.dice.within(self.conditions.load);
                 self.schedule(id, after, Task::Tell(Event::Loaded { peer, entries }));
             }

@@ -130,15 +130,16 @@ impl Store {
         self.live = self.durable.clone();
     }
 
-    /// Entries from `first` to at most `last`, as many as fit in `bytes_max`, at least one.
+    /// Durable entries from `first` to at most `last`, as many as fit in `bytes_max`, at least
+    /// one where there is one.
     pub fn read(&self, first: Index, last: Index, bytes_max: usize) -> Entries {
-        let range = first.0 as usize - 1..(last.0 as usize).min(self.live.log.len());
+        let range = first.0 as usize - 1..(last.0 as usize).min(self.durable.log.len());
         let mut bytes = 0;
         let fits = |entry: &&Entry| {
             let is_first = bytes == 0;
             bytes += entry.size_bytes();
             is_first || bytes <= bytes_max
         };
-        self.live.log.get(range).unwrap_or_default().iter().take_while(fits).cloned().collect()
+        self.durable.log.get(range).unwrap_or_default().iter().take_while(fits).cloned().collect()
     }
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use raft_core::{Config, Index, NodeId};
 
-use super::{Cluster, Conditions, Dice, DiskMood, Ending, Options, node};
+use super::{Cluster, Conditions, Dice, DiskMood, Ending, Options, Wake, node};
 
 /// What a storm came to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,7 +21,7 @@ pub struct Report {
 }
 
 /// How long a healed cluster may take, in election timeouts.
-pub const RECOVERY_ELECTIONS_MAX: u32 = 12;
+pub const RECOVERY_ELECTIONS_MAX: u32 = 8;
 
 /// A whole storm: safety always, and after it liveness.
 ///
@@ -46,9 +46,11 @@ pub fn storm(seed: u64, trace: bool) -> Report {
     if dice.chance(800) {
         cluster.run_for(Duration::from_secs(4)); // Usually there is a leader to lose.
     }
-    let mut storm = Storm { cluster, dice, proposed: 0, nodes };
+    let pause_max = dice.pick(&[20, 90, 90, 400]);
+    let violent = dice.chance(300);
+    let mut storm = Storm { cluster, dice, proposed: 0, nodes, violent };
     for _ in 0..storm.dice.below(150) + 30 {
-        let pause = storm.dice.below(90);
+        let pause = storm.dice.below(pause_max);
         storm.cluster.run_for(Duration::from_millis(pause));
         storm.happen();
     }
@@ -60,6 +62,7 @@ fn options(seed: u64, trace: bool, dice: &mut Dice) -> Options {
     config.pre_vote = dice.chance(750);
     config.check_quorum = dice.chance(750);
     config.forward_proposals = dice.chance(800);
+    config.commit_notice_delay = Duration::from_millis(dice.pick(&[0, 0, 2, 60]));
     config.commit_notice_delay = Duration::from_millis(dice.pick(&[0, 2]));
     if dice.chance(600) {
         // Tight: everything that has a bound meets it.
@@ -94,6 +97,8 @@ struct Storm {
     dice: Dice,
     proposed: u64,
     nodes: u64,
+    /// Whether there is never a calm moment.
+    violent: bool,
 }
 
 impl Storm {
@@ -117,46 +122,65 @@ impl Storm {
     /// One thing happens.
     fn happen(&mut self) {
         let id = self.important();
-        match self.dice.below(100) {
-            0..45 => self.propose(id),
-            45..60 => drop(self.cluster.read(id)),
-            60..65 => {
-                let kept = self.dice.below(4) as usize;
-                self.cluster.crash(id, kept);
-                let known = self.cluster.member(id).applied().0 + 1;
-                if self.dice.chance(500) && self.cluster.member(id).raft().is_none() {
-                    let kept = self.dice.below(known) as usize;
-                    self.cluster.forget_applied(id, kept);
-                }
-            }
-            65..74 => self.cluster.restart(id),
-            74..77 => self.isolate(id),
-            77..80 => self.split(),
-            80..83 => {
-                let link = (id, self.someone());
-                self.cluster.network().cut(link);
-            }
-            83..86 => {
-                let link = (id, self.someone());
-                self.cluster.network().hold(link);
-            }
-            86..90 => self.cluster.network().mend_all(),
-            90..92 => self.cluster.pause(id),
-            92..94 => self.wake(id),
-            94..96 => self.cluster.set_disk(id, DiskMood::Stalled),
-            96..98 => self.cluster.set_disk(id, DiskMood::Working),
-            98..99 => {
+        match self.dice.below(1000) {
+            0..350 => self.propose(id),
+            350..500 => drop(self.cluster.read(id)),
+            500..560 => self.repeat(),
+            560..620 => self.crash(id),
+            620..700 => self.cluster.restart(id),
+            700..730 => self.isolate(id),
+            730..760 => self.split(),
+            760..870 => self.change_link(id),
+            870..890 if self.violent => self.cluster.network().mend_all(),
+            870..890 => self.calm(),
+            890..905 => self.cluster.pause(id),
+            905..930 => self.wake(id),
+            930..945 => self.cluster.set_disk(id, DiskMood::Stalled),
+            945..965 => self.cluster.set_disk(id, DiskMood::Working),
+            965..975 => {
                 let by = Duration::from_millis(self.dice.below(1500));
                 self.cluster.skip_clock(id, by);
             }
-            _ => match self.dice.below(3) {
-                0 => self.cluster.fail_storage(id),
-                1 => self.cluster.campaign(id),
-                _ => {
-                    let conditions = conditions(&mut self.dice);
-                    self.cluster.set_conditions(conditions);
-                }
-            },
+            975..990 => self.cluster.campaign(id),
+            990..995 => self.cluster.fail_storage(id),
+            _ => {
+                let conditions = conditions(&mut self.dice);
+                self.cluster.set_conditions(conditions);
+            }
+        }
+    }
+
+    /// Everything works, for a moment.
+    fn calm(&mut self) {
+        self.cluster.network().mend_all();
+        for id in self.cluster.ids() {
+            self.cluster.resume(id, Wake::EarsFirst);
+            self.cluster.set_disk(id, DiskMood::Working);
+            self.cluster.restart(id);
+        }
+        if self.dice.chance(500) {
+            self.cluster.run_for(Duration::from_millis(1500));
+        }
+    }
+
+    /// The node loses what was not durable; its state machine may lose some of what was.
+    fn crash(&mut self, id: NodeId) {
+        let kept = self.dice.below(4) as usize;
+        self.cluster.crash(id, kept);
+        let known = self.cluster.member(id).applied().0 + 1;
+        if self.dice.chance(500) && self.cluster.member(id).raft().is_none() {
+            let kept = self.dice.below(known) as usize;
+            self.cluster.forget_applied(id, kept);
+        }
+    }
+
+    fn change_link(&mut self, id: NodeId) {
+        let other = self.someone();
+        let link = self.dice.pick(&[(id, other), (other, id)]);
+        match self.dice.below(10) {
+            0..3 => self.cluster.network().cut(link),
+            3..6 => self.cluster.network().hold(link),
+            _ => self.cluster.network().mend(link),
         }
     }
 
@@ -179,7 +203,20 @@ impl Storm {
     }
 
     fn wake(&mut self, id: NodeId) {
-        self.cluster.resume(id);
+        let wake = self.dice.pick(&[Wake::EarsFirst, Wake::ClockFirst]);
+        self.cluster.resume(id, wake);
+    }
+
+    /// Some of the newest messages come again, however old they are, and however often.
+    fn repeat(&mut self) {
+        for _ in 0..self.dice.below(6) {
+            let known = self.cluster.network().archive().len() as u64;
+            let number = self.dice.below(known) as usize;
+            let copy = self.cluster.network().archive().get(number).cloned();
+            if let Some(copy) = copy {
+                self.cluster.deliver(copy);
+            }
+        }
     }
 
     /// The sky clears. In bounded time there is a leader, it commits, every request has ended,
@@ -189,7 +226,7 @@ impl Storm {
         cluster.network().mend_all();
         cluster.set_conditions(Conditions::default());
         for id in cluster.ids() {
-            cluster.resume(id);
+            cluster.resume(id, Wake::EarsFirst);
             cluster.set_disk(id, DiskMood::Working);
             let failed = cluster.member(id).raft().is_some_and(|raft| raft.deadline().is_none());
             if failed {
