@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fjall::{Readable, Snapshot};
+use kontiki::Index;
 use prost::Message;
-use raft_core::Index;
 
 use super::error::StoreError;
 use super::format::{

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rand::{Rng, SeedableRng};
+use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use tokio::time::sleep;
 
-use crate::kit::{Client, Node};
+use crate::kit::{Client, Node, rounds, seed};
 use crate::refusals::{alone, assert_kept, assert_refused, started};
 
 /// What is in the log's directory, but for what is not part of the log.
@@ -82,6 +84,27 @@ async fn a_log_that_is_damaged_is_refused_and_left_alone() {
     assert_kept(&node).await;
 }
 
+/// A node that dies before it was ever ready leaves nothing that a later start could not use.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_first_start_may_be_cut_short_anywhere() {
+    const LONGEST_MS: u64 = 200;
+    let mut random = Pcg64Mcg::seed_from_u64(seed());
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut node = Node::new(alone(&dir, "node"));
+    for round in 0..rounds(12) {
+        for _ in 0..random.random_range(1..3) {
+            node.start();
+            sleep(Duration::from_millis(random.random_range(0..LONGEST_MS))).await;
+            node.kill();
+        }
+        node.start();
+        println!("round {round}");
+        Client::new(node.serve.client_port).put_surely("kept", "value").await;
+        node.kill();
+        fs::remove_dir_all(&node.serve.data_dir).expect("removed");
+    }
+}
+
 /// Without the log the promises of the node are forgotten, whatever its store says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_store_without_its_log_is_refused() {
@@ -131,13 +154,15 @@ async fn a_log_older_than_its_store_is_refused() {
     assert_refused(&node.serve, 1, &["the log ends at index", "put back the missing files"]);
 }
 
-/// Writes until much of it is in the store's own files.
+/// Writes until some of it is in the store's own files for good: more than one flush is there,
+/// and the last one may not be complete.
 async fn write_until_flushed(node: &Node) {
     const VALUE_BYTES: usize = 1 << 20;
+    const FLUSH_BYTES: u64 = 12 << 20;
     let mut client = Client::new(node.serve.client_port);
     let tables = node.serve.data_dir.join("store/keyspaces");
     for number in 0.. {
-        if bytes_below(&tables) > 8 * VALUE_BYTES as u64 {
+        if bytes_below(&tables) > 2 * FLUSH_BYTES {
             break;
         }
         // Nothing that could be packed.
