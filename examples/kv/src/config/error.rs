@@ -162,7 +162,7 @@ pub enum ConfigError {
     /// The log filter cannot be read.
     #[error(
         "log-level {log_level:?} is not a level (error, warn, info, debug, trace) or a filter \
-         such as info,raft_core=debug: {reason}"
+         such as info,raft_grpc=debug: {reason}"
     )]
     LogLevel {
         /// What was given.

@@ -71,7 +71,7 @@ pub struct Settings {
     #[arg(long, env = "KONTIKI_MAX_TXN_OPS", value_name = "N")]
     pub max_txn_ops: Option<u64>,
 
-    /// error, warn, info, debug or trace; or by module: info,raft_core=debug [default: info]
+    /// error, warn, info, debug or trace; or by module: info,raft_grpc=debug [default: info]
     #[arg(long, env = "KONTIKI_LOG_LEVEL", value_name = "FILTER")]
     pub log_level: Option<String>,
 

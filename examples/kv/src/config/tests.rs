@@ -52,7 +52,7 @@ fn a_configuration_survives_being_written_and_read() {
          initial-cluster = 'n1=http://n1:2380,n2=http://n2:2380,n3=http://n3:2380'
          initial-cluster-state = 'existing'
          quota-backend-bytes = 0
-         log-level = 'info,raft_core=debug'",
+         log-level = 'info,raft_grpc=debug'",
     )
     .expect("fits");
     let text = toml::to_string(&config.to_settings()).expect("settings are TOML");

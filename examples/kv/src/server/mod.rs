@@ -5,6 +5,7 @@
 //!                                    └────▶ Node::read ─▶ StoreReader
 //! ```
 
+mod authority;
 mod backend;
 mod cluster;
 mod kv;
@@ -32,6 +33,7 @@ use crate::proto::etcdserverpb::cluster_server::{self, ClusterServer};
 use crate::proto::etcdserverpb::kv_server::{self, KvServer};
 use crate::proto::etcdserverpb::maintenance_server::{self, MaintenanceServer};
 use crate::store::{self, Store, StoreError};
+use authority::Named;
 use backend::Backend;
 use limits::Limits;
 use machine::Machine;
@@ -211,7 +213,9 @@ async fn serve(
     let streams = listeners.into_iter().map(|listener| {
         TcpListenerStream::new(listener).map(|connection| {
             // Small answers must not wait for more of them.
-            connection.and_then(|connection| connection.set_nodelay(true).map(|()| connection))
+            connection.and_then(|connection| {
+                connection.set_nodelay(true).map(|()| Named::new(connection))
+            })
         })
     });
     let mut incoming = tokio_stream::StreamMap::new();

@@ -3,8 +3,8 @@
 //! such a thing would differ from the others for ever).
 
 use bytes::Bytes;
+use kontiki::{Entry, Index, Payload};
 use prost::Message;
-use raft_core::{Entry, Index, Payload};
 
 use super::error::{Failure, KvError, StoreError};
 use super::state::State;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use raft_core::Index;
+use kontiki::Index;
 use tonic::{Code, Status};
 
 /// A request that was refused, with the code and the words that etcd's clients look for.

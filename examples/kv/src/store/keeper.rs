@@ -7,7 +7,7 @@ use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use raft_core::Index;
+use kontiki::Index;
 use tokio::sync::watch;
 
 use super::base::Base;

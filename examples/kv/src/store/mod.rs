@@ -43,7 +43,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use raft_core::{Entry, Index};
+use kontiki::{Entry, Index};
 
 pub use apply::{Answer, Response, encode};
 pub use error::{Failure, KvError, StoreError};

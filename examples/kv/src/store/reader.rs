@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use raft_core::Index;
+use kontiki::Index;
 use tokio::sync::watch;
 
 use super::error::{Failure, KvError, StoreError};

@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use kontiki::{Entry, Index, Term};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
-use raft_core::{Entry, Index, Term};
 
 use super::random::is_valid;
 use super::requests::{Asked, action};

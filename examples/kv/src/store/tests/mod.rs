@@ -10,7 +10,7 @@ mod rules;
 use std::time::Duration;
 
 use bytes::Bytes;
-use raft_core::{Entry, Index, Payload, Term};
+use kontiki::{Entry, Index, Payload, Term};
 
 use super::{Answer, Options, Response, Store, StoreReader, encode};
 use crate::proto::etcdserverpb::request_op::Request;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use kontiki::{Entry, Index, Payload, Term};
 use prost::Message;
-use raft_core::{Entry, Index, Payload, Term};
 use tonic::Code;
 
 use super::{Fixture, compact, delete, directory, eager, lazy, put, range, txn};
