@@ -1,3 +1,4 @@
 //! Random histories of whole clusters. A failure prints its seed and one command that replays it.
 
+mod partial_partitions;
 mod storms;

@@ -8,7 +8,7 @@ use raft_core::{Config, Index, NodeId};
 use super::{Cluster, Conditions, Dice, DiskMood, Ending, Options, Wake, node};
 
 /// What a storm came to.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// How many nodes there were.
     pub nodes: u64,
