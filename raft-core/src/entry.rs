@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn it_does_not_matter_how_entries_came_together() {
-        let collected: Entries = some(3).iter().cloned().filter(|_| true).collect();
+        let collected: Entries = some(3).iter().filter(|_| true).cloned().collect();
         assert_eq!(collected, some(3));
         assert_eq!(Entries::from(some(1).to_vec()), some(1));
         assert_eq!(Entries::from(Vec::new()), Entries::EMPTY);

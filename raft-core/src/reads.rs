@@ -167,3 +167,81 @@ impl Questions {
         effects.extend(all.map(|requests| Effect::Refuse { requests, reason }));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RequestId;
+
+    fn local(id: u64) -> Reader {
+        Reader::Local(Requests::one(RequestId(id)))
+    }
+
+    fn remote(question: u64) -> Reader {
+        let peer = NodeId::new(2).expect("not zero");
+        Reader::Remote { peer, question: Round(question) }
+    }
+
+    fn confirmed(rounds: &mut Rounds, round: u64) -> Vec<Reader> {
+        rounds.confirm(Round(round)).map(|(readers, _)| readers.collect()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_round_serves_those_who_asked_before_it_began() {
+        let mut rounds = Rounds::default();
+        rounds.ask(local(1)).expect("there is room");
+        assert_eq!(rounds.begin(Index(7)), Some(Round(1)));
+        rounds.ask(local(2)).expect("there is room");
+        assert_eq!(rounds.begin(Index(8)), None, "one round at a time");
+        assert_eq!(confirmed(&mut rounds, 0), []);
+        assert_eq!(confirmed(&mut rounds, 1), [local(1)]);
+        assert_eq!(confirmed(&mut rounds, 1), [], "once");
+        assert_eq!(rounds.begin(Index(8)), Some(Round(2)));
+        assert_eq!(confirmed(&mut rounds, 1), [], "an older echo is for older reads");
+        assert_eq!(confirmed(&mut rounds, 2), [local(2)]);
+    }
+
+    #[test]
+    fn copies_of_a_question_collapse() {
+        let mut rounds = Rounds::default();
+        rounds.ask(remote(5)).expect("there is room");
+        rounds.ask(remote(5)).expect("it is there");
+        rounds.begin(Index(1));
+        rounds.ask(remote(5)).expect("it is being served");
+        assert_eq!(rounds.begin(Index(1)), None);
+        assert_eq!(confirmed(&mut rounds, 1), [remote(5)]);
+        assert_eq!(rounds.begin(Index(1)), None, "nobody waits");
+    }
+
+    #[test]
+    fn readers_in_a_row_count_as_one_and_others_are_bounded() {
+        let (mut rounds, mut questions) = (Rounds::default(), Questions::default());
+        for id in 0..2 * WAITING_MAX as u64 {
+            assert_eq!(rounds.ask(local(id)), Ok(()));
+        }
+        for id in 0..WAITING_MAX as u64 {
+            assert_eq!(questions.ask(Requests::one(RequestId(2 * id))), Ok(()));
+        }
+        for id in 1..WAITING_MAX as u64 {
+            assert_eq!(rounds.ask(remote(id)), Ok(()));
+        }
+        assert_eq!(rounds.ask(remote(0)), Err(Refusal::Overloaded));
+        assert_eq!(questions.ask(Requests::one(RequestId(1))), Err(Refusal::Overloaded));
+    }
+
+    #[test]
+    fn only_the_question_under_way_is_answered() {
+        let (mut questions, mut effects) = (Questions::default(), Vec::new());
+        let read = Requests::one(RequestId(1));
+        questions.ask(read).expect("there is room");
+        assert!(questions.begin(Round(10), Instant(0), Instant(9)));
+        questions.on_reply(Round(9), Index(3), &mut effects);
+        assert_eq!(effects, []);
+        assert_eq!(questions.again(Instant(0), Duration::from_nanos(1)), None);
+        assert_eq!(questions.again(Instant(1), Duration::from_nanos(1)), Some(Round(10)));
+        questions.on_reply(Round(10), Index(3), &mut effects);
+        questions.on_reply(Round(10), Index(3), &mut effects);
+        assert_eq!(effects, [Effect::ReadReady { requests: read, index: Index(3) }]);
+        assert_eq!(questions.refuse_at(), None);
+    }
+}

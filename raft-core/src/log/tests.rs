@@ -117,7 +117,7 @@ impl Pair {
             }
             Step::Persist { writes } => {
                 let done = writes.min(self.writes.len());
-                if let Some((ticket, image)) = self.writes.drain(..done).last() {
+                if let Some((ticket, image)) = self.writes.drain(..done).next_back() {
                     self.log.on_persisted(ticket);
                     self.durable = image;
                 }
