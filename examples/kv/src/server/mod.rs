@@ -5,6 +5,7 @@
 //!                                    └────▶ Node::read ─▶ StoreReader
 //! ```
 
+mod accept;
 mod authority;
 mod backend;
 mod cluster;
@@ -25,7 +26,6 @@ use kontiki::{Builder, StartError, StopReason};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_stream::StreamExt;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 
 use crate::config::{HttpUrl, ServeConfig};
@@ -210,18 +210,7 @@ async fn serve(
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_service_status("", tonic_health::ServingStatus::Serving).await;
     let message_bytes_max = backend.message_bytes_max();
-    let streams = listeners.into_iter().map(|listener| {
-        TcpListenerStream::new(listener).map(|connection| {
-            // Small answers must not wait for more of them.
-            connection.and_then(|connection| {
-                connection.set_nodelay(true).map(|()| Named::new(connection))
-            })
-        })
-    });
-    let mut incoming = tokio_stream::StreamMap::new();
-    for (number, stream) in streams.enumerate() {
-        incoming.insert(number, stream);
-    }
+    let incoming = accept::connections(listeners).map(|connection| connection.map(Named::new));
     Server::builder()
         .layer(Unknown { services: SERVICES })
         .layer(Limits { message_bytes_max })
@@ -233,7 +222,7 @@ async fn serve(
         .add_service(ClusterServer::new(backend.clone()))
         .add_service(MaintenanceServer::new(backend))
         .add_service(health_service)
-        .serve_with_incoming_shutdown(incoming.map(|(_, connection)| connection), stop)
+        .serve_with_incoming_shutdown(incoming, stop)
         .await
 }
 
