@@ -46,7 +46,7 @@ pub struct Builder {
     cluster_id: u64,
     members: Vec<(u64, String)>,
     data_dir: PathBuf,
-    listen: Option<String>,
+    listen: Vec<String>,
     heartbeat_interval: Duration,
     election_timeout: Duration,
     entry_bytes_max: Option<usize>,
@@ -62,7 +62,7 @@ impl Builder {
             cluster_id: 0,
             members: Vec::new(),
             data_dir: PathBuf::from("raft"),
-            listen: None,
+            listen: Vec::new(),
             heartbeat_interval: Duration::from_millis(100),
             election_timeout: Duration::from_millis(1000),
             entry_bytes_max: None,
@@ -93,10 +93,10 @@ impl Builder {
         self
     }
 
-    /// The address to listen on, where it is not the one that the others are given.
+    /// Adds an address to listen on, where it is not the one that the others are given.
     #[must_use]
     pub fn listen(mut self, address: impl Into<String>) -> Self {
-        self.listen = Some(address.into());
+        self.listen.push(address.into());
         self
     }
 
@@ -162,9 +162,9 @@ impl Builder {
         raft.entry_bytes_max = self.entry_bytes_max.unwrap_or(raft.entry_bytes_max);
         raft.recent_bytes_max = self.recent_bytes_max.unwrap_or(raft.recent_bytes_max);
         raft.validate()?;
-        let listener = self.bind(&group).await?;
+        let listeners = self.bind(&group).await?;
         let (log, recovered) = self.open_log(&group)?;
-        Ok(Opened { group, raft, listener, log, recovered })
+        Ok(Opened { group, raft, listeners, log, recovered })
     }
 
     /// The members, proven to make a group.
@@ -196,17 +196,23 @@ impl Builder {
         Ok(Group { id, addresses })
     }
 
-    async fn bind(&self, group: &Group) -> Result<Option<TcpListener>, StartError> {
-        let address = self.listen.as_ref().unwrap_or(&group.addresses[&group.id]);
-        if address.is_empty() && group.addresses.len() == 1 {
-            return Ok(None);
+    async fn bind(&self, group: &Group) -> Result<Vec<TcpListener>, StartError> {
+        let own = std::slice::from_ref(&group.addresses[&group.id]);
+        let addresses = if self.listen.is_empty() { own } else { &self.listen };
+        let mut listeners = Vec::new();
+        for address in addresses {
+            // Alone, it needs none.
+            if address.is_empty() && group.addresses.len() == 1 {
+                continue;
+            }
+            let bound = TcpListener::bind(address).await.map_err(|error| {
+                let hint = "stop the process that uses it, or give an address of this machine";
+                let reason = format!("cannot listen on {address} for peers: {error}; {hint}");
+                StartError::Transport(reason)
+            })?;
+            listeners.push(bound);
         }
-        let bound = TcpListener::bind(address).await;
-        let failed = |error| {
-            let hint = "stop the process that uses it, or give an address of this machine";
-            StartError::Transport(format!("cannot listen on {address} for peers: {error}; {hint}"))
-        };
-        bound.map(Some).map_err(failed)
+        Ok(listeners)
     }
 
     fn open_log(&self, group: &Group) -> Result<(Wal, Recovered), StartError> {
@@ -246,7 +252,7 @@ impl Builder {
 pub struct Opened {
     group: Group,
     raft: raft_core::Config,
-    listener: Option<TcpListener>,
+    listeners: Vec<TcpListener>,
     log: Wal,
     recovered: Recovered,
 }
@@ -260,7 +266,7 @@ impl Opened {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start<S: StateMachine>(self, machine: S) -> Result<Node<S::Response>, StartError> {
-        let Self { group, raft, listener, log, recovered } = self;
+        let Self { group, raft, listeners, log, recovered } = self;
         let identity = Identity {
             cluster: ClusterId(recovered.identity.cluster_id),
             node: group.id,
@@ -279,7 +285,7 @@ impl Opened {
         let saved = recovered.into_saved(machine.applied());
         let node =
             runtime::start(Config::new(raft), saved, log, Arc::clone(&transport), inbox, machine)?;
-        if let Some(listener) = listener {
+        for listener in listeners {
             serve(&transport, listener, &node);
         }
         Ok(node)

@@ -85,3 +85,24 @@ async fn an_address_in_use_is_a_clear_error() {
     let error = refusal(builder(1).member(1, &address).data_dir(dir.path())).await;
     assert!(error.starts_with(&format!("cannot listen on {address} for peers: ")), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_listens_wherever_it_is_told_to() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let free = || {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.local_addr().expect("bound")
+    };
+    let (first, second) = (free(), free());
+    let addresses = [first.to_string(), second.to_string()];
+    let node: Node<usize> = addresses
+        .iter()
+        .fold(builder(1).data_dir(dir.path()), |builder, address| builder.listen(address))
+        .start(List::default())
+        .await
+        .expect("starts");
+    for address in addresses {
+        tokio::net::TcpStream::connect(&address).await.expect("it listens");
+    }
+    assert_eq!(node.shutdown().await, StopReason::Shutdown);
+}
