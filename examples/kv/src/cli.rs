@@ -11,6 +11,7 @@ mod status;
 mod table;
 mod wal;
 
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -107,6 +108,18 @@ pub(crate) fn seconds(text: &str) -> Result<std::time::Duration, String> {
     match seconds {
         Some(duration) if !duration.is_zero() => Ok(duration),
         _ => Err("give a number of seconds above zero".to_owned()),
+    }
+}
+
+/// Writes an answer as it is: keys and values need not be text. Whoever reads no further
+/// (`| head`) has what he wants.
+pub(crate) fn show(output: &[u8]) -> Result<ExitCode, Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(output).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::new(format!("cannot write the answer: {error}")))
+        }
+        Ok(()) | Err(_) => Ok(ExitCode::SUCCESS),
     }
 }
 

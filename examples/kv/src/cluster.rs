@@ -15,6 +15,7 @@ mod node;
 pub(crate) mod plan;
 pub(crate) mod process;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -26,6 +27,14 @@ use tokio::task::JoinSet;
 use crate::cli::{Failure, block_on, seconds, stop_requested};
 use node::NodeEvent;
 use plan::Plan;
+
+/// Says a line. Whoever reads no further (`| head`, a `tee` that Ctrl-C ended first) must not
+/// bring the cluster down.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
 
 /// Events that wait to be shown; a node that has more to say waits.
 const EVENTS_MAX: usize = 64;
@@ -107,7 +116,7 @@ async fn supervise(plan: Plan, restart: Option<Duration>) -> Result<(), Failure>
             break;
         }
     }
-    println!("stopping");
+    say!("stopping");
     // Nobody listens when all nodes have ended already.
     let _ = stop.send(true);
     let ended = async {
@@ -117,18 +126,18 @@ async fn supervise(plan: Plan, restart: Option<Duration>) -> Result<(), Failure>
         while nodes.join_next().await.is_some() {}
     };
     tokio::select! {
-        () = ended => println!("stopped"),
+        () = ended => say!("stopped"),
         // Whoever presses Ctrl-C twice does not want to wait: the tasks kill as they are dropped.
-        () = stop_requested() => println!("killed"),
+        () = stop_requested() => say!("killed"),
     }
     outcome
 }
 
 fn announce(plan: &Plan) {
     let origin = if plan.is_new { "a new cluster" } else { "the cluster" };
-    println!("{origin} of {} in {}", plan.nodes.len(), plan.dir.display());
+    say!("{origin} of {} in {}", plan.nodes.len(), plan.dir.display());
     for node in &plan.nodes {
-        println!(
+        say!(
             "  {}  client http://127.0.0.1:{}  peer http://127.0.0.1:{}  log {}",
             node.name,
             node.client_port,
@@ -136,10 +145,10 @@ fn announce(plan: &Plan) {
             node.log.display()
         );
     }
-    println!("endpoints: {}", plan.endpoints().join(","));
+    say!("endpoints: {}", plan.endpoints().join(","));
     if plan.nodes.len().is_multiple_of(2) {
         let odd = plan.nodes.len() - 1;
-        println!("note: {} nodes bear no more failures than {odd}", plan.nodes.len());
+        say!("note: {} nodes bear no more failures than {odd}", plan.nodes.len());
     }
 }
 
@@ -157,7 +166,7 @@ impl Supervisor {
             NodeEvent::Started { at, pid, again } => {
                 self.pids[at] = Some(pid);
                 if again {
-                    println!("{}: started again (pid {pid})", self.plan.nodes[at].name);
+                    say!("{}: started again (pid {pid})", self.plan.nodes[at].name);
                 }
                 Ok(())
             }
@@ -175,7 +184,7 @@ impl Supervisor {
         let node = &self.plan.nodes[at];
         let (name, log) = (&node.name, node.log.display());
         if let Some(pause) = restart {
-            println!("{name}: {how}; starts again in {:.0} s", pause.as_secs_f64());
+            say!("{name}: {how}; starts again in {:.0} s", pause.as_secs_f64());
             return Ok(());
         }
         let last = process::last_lines(&node.log, 4);
@@ -184,9 +193,9 @@ impl Supervisor {
                 "{name}: {how} before the cluster was ready; the end of {log}:\n{last}"
             )));
         }
-        println!("{name}: {how}; the end of {log}:\n{last}");
+        say!("{name}: {how}; the end of {log}:\n{last}");
         let program = self.plan.program(at)?;
-        println!("to start it again by hand:\n  {}", program.command_line());
+        say!("to start it again by hand:\n  {}", program.command_line());
         Ok(())
     }
 
@@ -195,7 +204,7 @@ impl Supervisor {
         if let NodeEvent::Exited { at, how, .. } = event
             && how != process::CLEAN_EXIT
         {
-            println!("{}: {how}", self.plan.nodes[*at].name);
+            say!("{}: {how}", self.plan.nodes[*at].name);
         }
     }
 
@@ -203,15 +212,15 @@ impl Supervisor {
         match seen {
             leader::Seen::Ready => {
                 self.ready = Some(Instant::now());
-                println!("ready after {:.1} s; Ctrl-C stops all", began.elapsed().as_secs_f64());
+                say!("ready after {:.1} s; Ctrl-C stops all", began.elapsed().as_secs_f64());
             }
-            leader::Seen::Nobody => println!("leader: none"),
+            leader::Seen::Nobody => say!("leader: none"),
             leader::Seen::Leader { id, term } => {
                 let at = self.plan.member_ids.iter().position(|&member| member == id);
                 match at.map(|at| (&self.plan.nodes[at].name, self.pids[at])) {
-                    Some((name, Some(pid))) => println!("leader: {name} (term {term}, pid {pid})"),
-                    Some((name, None)) => println!("leader: {name} (term {term})"),
-                    None => println!("leader: {id:x} (term {term})"),
+                    Some((name, Some(pid))) => say!("leader: {name} (term {term}, pid {pid})"),
+                    Some((name, None)) => say!("leader: {name} (term {term})"),
+                    None => say!("leader: {id:x} (term {term})"),
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! `kontiki put`, `get` and `del`. Output and flags are etcdctl's where they mean the same.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
@@ -8,7 +8,7 @@ use kontiki_kv::client::prefix_end;
 use kontiki_kv::proto::etcdserverpb::{DeleteRangeRequest, PutRequest, RangeRequest};
 use kontiki_kv::proto::mvccpb::KeyValue;
 
-use super::{Connect, Failure, block_on};
+use super::{Connect, Failure, block_on, show};
 
 #[derive(Args)]
 pub(super) struct PutArgs {
@@ -117,7 +117,7 @@ pub(super) fn put(args: PutArgs) -> Result<ExitCode, Failure> {
     let response = block_on(args.connect.client().put(request))??;
     let mut output = b"OK\n".to_vec();
     push_lines(&mut output, response.prev_kv.iter().flat_map(key_and_value));
-    write(&output)
+    show(&output)
 }
 
 pub(super) fn get(args: GetArgs) -> Result<ExitCode, Failure> {
@@ -135,7 +135,7 @@ pub(super) fn get(args: GetArgs) -> Result<ExitCode, Failure> {
     let mut output = Vec::new();
     let shown = |kv| key_and_value(kv).skip(usize::from(args.print_value_only));
     push_lines(&mut output, response.kvs.iter().flat_map(shown));
-    write(&output)
+    show(&output)
 }
 
 pub(super) fn del(args: DelArgs) -> Result<ExitCode, Failure> {
@@ -145,7 +145,7 @@ pub(super) fn del(args: DelArgs) -> Result<ExitCode, Failure> {
     let response = block_on(args.connect.client().delete(request))??;
     let mut output = format!("{}\n", response.deleted).into_bytes();
     push_lines(&mut output, response.prev_kvs.iter().flat_map(key_and_value));
-    write(&output)
+    show(&output)
 }
 
 fn key_and_value(kv: &KeyValue) -> impl Iterator<Item = &[u8]> {
@@ -156,14 +156,5 @@ fn push_lines<'a>(output: &mut Vec<u8>, lines: impl Iterator<Item = &'a [u8]>) {
     for line in lines {
         output.extend_from_slice(line);
         output.push(b'\n');
-    }
-}
-
-/// Writes bytes as they are: keys and values need not be text.
-fn write(output: &[u8]) -> Result<ExitCode, Failure> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(output).and_then(|()| stdout.flush()) {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(Failure::new(format!("cannot write the answer: {error}"))),
     }
 }

@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory};
 use kontiki_kv::config::{ServeConfig, Settings};
 use tokio::io::AsyncReadExt;
 
-use super::{Failure, logging};
+use super::{Failure, logging, show};
 
 /// How long a node that lost its supervisor may take to stop.
 const ORPHAN_STOP_MAX: Duration = Duration::from_secs(10);
@@ -40,8 +40,7 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     if args.print_config {
         let text = toml::to_string(&config.to_settings())
             .map_err(|error| Failure::new(format!("cannot show the settings: {error}")))?;
-        print!("{text}");
-        return Ok(ExitCode::SUCCESS);
+        return show(text.as_bytes());
     }
     logging::start(&config)?;
     warn_of_unknown_variables();

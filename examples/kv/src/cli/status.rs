@@ -7,7 +7,7 @@ use kontiki_kv::client::ClientUrl;
 use kontiki_kv::proto::etcdserverpb::{Member, StatusResponse};
 use serde_json::json;
 
-use super::{Align, Connect, Failure, Table, block_on};
+use super::{Align, Connect, Failure, Table, block_on, show};
 
 #[derive(Args)]
 pub(super) struct StatusArgs {
@@ -47,9 +47,9 @@ pub(super) fn run(args: StatusArgs) -> Result<ExitCode, Failure> {
     }
     if args.json {
         let statuses: Vec<_> = answers.iter().map(status_json).collect();
-        println!("{:#}", json!(statuses));
+        show(format!("{:#}\n", json!(statuses)).as_bytes())?;
     } else if !answers.is_empty() {
-        print!("{}", status_table(&answers).boxed());
+        show(status_table(&answers).boxed().as_bytes())?;
     }
     Ok(ExitCode::from(u8::from(failed)))
 }
@@ -124,13 +124,11 @@ pub(super) fn member(command: MemberCommand) -> Result<ExitCode, Failure> {
     let response = block_on(args.connect.client().members())??;
     if args.json {
         let members: Vec<_> = response.members.iter().map(member_json).collect();
-        println!("{:#}", json!(members));
+        show(format!("{:#}\n", json!(members)).as_bytes())
     } else {
-        for member in &response.members {
-            println!("{}", member_line(member));
-        }
+        let lines: String = response.members.iter().map(|it| member_line(it) + "\n").collect();
+        show(lines.as_bytes())
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// As etcdctl: id, status, name, peer URLs, client URLs, learner. Without a name a member was

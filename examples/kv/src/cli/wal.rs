@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use kontiki::raft_storage::{EntryReport, OpenError, Report, SegmentReport, Verdict, inspect};
 use serde_json::{Value, json};
 
-use super::{Align, Failure, Table};
+use super::{Align, Failure, Table, show};
 
 /// A log that is whole, and the two ways in which it may not be.
 const CLEAN: u8 = 0;
@@ -41,12 +41,13 @@ pub(super) fn run(command: WalCommand) -> Result<ExitCode, Failure> {
         let lost = matches!(error, OpenError::Corrupt(_) | OpenError::IdentityLost { .. });
         Failure::new(error).with_code(if lost { CORRUPT } else { UNREADABLE })
     })?;
-    match &command {
-        WalCommand::Inspect(WalArgs { json: true, .. }) => println!("{:#}", report_json(&report)),
-        WalCommand::Verify(WalArgs { json: true, .. }) => println!("{:#}", verdict_json(&report)),
-        WalCommand::Inspect(_) => print!("{}", report_text(&report)),
-        WalCommand::Verify(_) => println!("{}", verdict_line(&report)),
-    }
+    let text = match &command {
+        WalCommand::Inspect(WalArgs { json: true, .. }) => format!("{:#}\n", report_json(&report)),
+        WalCommand::Verify(WalArgs { json: true, .. }) => format!("{:#}\n", verdict_json(&report)),
+        WalCommand::Inspect(_) => report_text(&report),
+        WalCommand::Verify(_) => format!("{}\n", verdict_line(&report)),
+    };
+    show(text.as_bytes())?;
     Ok(ExitCode::from(match report.verdict {
         Verdict::Clean => CLEAN,
         Verdict::TornTail { .. } => TORN_TAIL,

@@ -160,6 +160,28 @@ async fn nodes_do_not_outlive_their_supervisor() {
     assert_eq!(Client::new(base).get_surely("key").await.as_deref(), Some("1"));
 }
 
+/// What Ctrl-C does to `kontiki cluster | tee log`: whoever reads ends first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_cluster_that_nobody_listens_to_goes_on_and_stops_cleanly() {
+    let (dir, base) = (directory(), base_port());
+    let mut child = command()
+        .args(["cluster", "--nodes=1", "--data-dir=data"])
+        .arg(format!("--base-port={base}"))
+        .current_dir(dir.path())
+        .stdout(Stdio::piped())
+        .stderr(File::create(dir.path().join("output")).expect("can be written"))
+        .spawn()
+        .expect("the binary runs");
+    drop(child.stdout.take());
+    let supervisor = Supervisor { child, output: dir.path().join("output") };
+    Client::new(base).put_surely("key", "1").await;
+    supervisor.signal(Signal::INT);
+    let (status, said) = supervisor.ended().await;
+    assert_eq!((status.code(), said.as_str()), (Some(0), ""));
+    let log = std::fs::read_to_string(dir.path().join("data/node1.log")).expect("can be read");
+    assert!(log.trim_end().ends_with("stopped"), "{log}");
+}
+
 /// A second supervisor, other flags, a port that is taken: all of it is said before anything
 /// starts, and the cluster that runs does not notice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
