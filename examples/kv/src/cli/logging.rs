@@ -39,6 +39,11 @@ pub(super) fn start(config: &ServeConfig) -> Result<(), Failure> {
 fn libraries_at_most(level: &str) -> String {
     match level.to_ascii_lowercase().as_str() {
         "debug" | "trace" => LIBRARIES.to_owned(),
+        // These two tell of every file that they open.
+        "info" => {
+            let quiet = LIBRARIES.replace("fjall=info", "fjall=warn");
+            quiet.replace("lsm_tree=info", "lsm_tree=warn")
+        }
         quieter => LIBRARIES.replace("=info", &format!("={quieter}")),
     }
 }
