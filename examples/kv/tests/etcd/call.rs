@@ -93,7 +93,7 @@ pub async fn ids(channel: &Channel) -> Ids {
 }
 
 impl Call {
-    /// Sends the request; `ids` and `place` are what the server calls itself.
+    /// Sends the request to the server that has these ids.
     pub async fn ask(&self, channel: &Channel, metadata: Metadata, ids: Ids) -> Answer {
         let (path, message) = self.wire();
         let answer = match send(channel, path, message, metadata).await {

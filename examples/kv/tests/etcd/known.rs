@@ -58,6 +58,14 @@ pub const KNOWN: &[Known] = &[
         ours: "Internal: failed to decode Protobuf message",
         reason: "what is wrong with a message is told in the words of who reads it",
     },
+    Known {
+        versions: "3.",
+        scene: "health",
+        request: "nothing",
+        etcd: "NotFound: unknown service",
+        ours: "NotFound: service not registered",
+        reason: "the code is what clients look at; the words are the library's",
+    },
 ];
 
 /// Whether each of the differences was seen with this version; another may have fewer.

@@ -67,8 +67,8 @@ impl Pair {
 
     pub async fn ask_with(&mut self, metadata: Metadata, call: impl Into<Call>) {
         let call = call.into();
-        let etcd = self.etcd.ask(&call, metadata).await;
-        let ours = self.ours.ask(&call, metadata).await;
+        let (etcd, ours) =
+            tokio::join!(self.etcd.ask(&call, metadata), self.ours.ask(&call, metadata));
         self.compared += 1;
         self.revision = self.revision.max(etcd.revision.unwrap_or(0));
         if etcd.text != ours.text {

@@ -57,35 +57,32 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// The etcd to compare with, or why there is none.
-    pub fn find() -> Result<Self, String> {
-        let path = match std::env::var_os("KONTIKI_ETCD") {
-            Some(path) => PathBuf::from(path),
-            None => on_path("etcd").ok_or(
-                "there is no etcd on the path (Debian has it as etcd-server), and KONTIKI_ETCD \
-                 names none",
-            )?,
-        };
+    /// The etcd to compare with, or why there is none. One that is there must run.
+    pub fn find() -> Result<Self, &'static str> {
+        let named = std::env::var_os("KONTIKI_ETCD").map(PathBuf::from);
+        let path = named.or_else(|| on_path("etcd")).ok_or(
+            "there is no etcd on the path (Debian has it as etcd-server), and KONTIKI_ETCD names \
+             none",
+        )?;
         let output = Command::new(&path).arg("--version").output();
-        let output = output.map_err(|error| format!("{} does not run: {error}", path.display()))?;
+        let output = output.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let version = text.lines().find_map(|line| line.strip_prefix("etcd Version: "));
-        let version = version.ok_or(format!("{} is no etcd: {text}", path.display()))?.to_owned();
+        let version = version.unwrap_or_else(|| panic!("{}: no etcd", path.display())).to_owned();
         Ok(Self { path, version })
     }
 
     /// The etcdctl to use, or why there is none.
-    pub fn etcdctl(&self) -> Result<PathBuf, String> {
+    pub fn etcdctl(&self) -> Result<PathBuf, &'static str> {
         if let Some(path) = std::env::var_os("KONTIKI_ETCDCTL") {
             return Ok(path.into());
         }
         let beside = self.path.with_file_name("etcdctl");
         let found = if beside.is_file() { Some(beside) } else { on_path("etcdctl") };
-        found.ok_or_else(|| {
-            "there is no etcdctl on the path (Debian has it as etcd-client), and \
-             KONTIKI_ETCDCTL names none"
-                .to_owned()
-        })
+        found.ok_or(
+            "there is no etcdctl on the path (Debian has it as etcd-client), and KONTIKI_ETCDCTL \
+             names none",
+        )
     }
 
     pub fn command(&self, place: &Place) -> Command {
@@ -113,7 +110,7 @@ pub struct Server {
     pub place: Place,
     pub channel: Channel,
     command: Command,
-    child: Child,
+    process: Process,
     log: PathBuf,
     _directory: tempfile::TempDir,
 }
@@ -127,11 +124,11 @@ impl Server {
             let place = Place::new(directory.path());
             let log = directory.path().join("log");
             let mut command = without_settings(command(&place), directory.path());
-            let mut child = spawn(&mut command, &log);
-            match connect(&place.client, &mut child).await {
+            let mut process = Process::spawn(&mut command, &log);
+            match connect(&place.client, &mut process).await {
                 Some(channel) => {
                     let _directory = directory;
-                    return Self { name, place, channel, command, child, log, _directory };
+                    return Self { name, place, channel, command, process, log, _directory };
                 }
                 None => logs.push(std::fs::read_to_string(&log).unwrap_or_default()),
             }
@@ -141,15 +138,15 @@ impl Server {
 
     /// Kills the server as a crash would, starts it again and waits until it serves.
     pub async fn restart(&mut self) {
-        self.kill();
-        self.child = spawn(&mut self.command, &self.log);
-        let channel = connect(&self.place.client, &mut self.child).await;
+        self.process.kill();
+        self.process = Process::spawn(&mut self.command, &self.log);
+        let channel = connect(&self.place.client, &mut self.process).await;
         self.channel = channel.unwrap_or_else(|| panic!("it starts again:\n{}", self.log()));
     }
 
     /// Panics with the server's log when it has ended.
     pub fn assert_alive(&mut self) {
-        if let Some(status) = self.child.try_wait().expect("it is our child") {
+        if let Some(status) = self.process.0.try_wait().expect("it is our child") {
             panic!("{} ended by itself, {status}:\n{}", self.name, self.log());
         }
     }
@@ -157,15 +154,26 @@ impl Server {
     fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
+}
+
+/// A process that does not outlive its owner.
+struct Process(Child);
+
+impl Process {
+    fn spawn(command: &mut Command, log: &Path) -> Self {
+        let file = std::fs::File::options().append(true).create(true).open(log).expect("a log");
+        let copy = file.try_clone().expect("a second handle");
+        Self(command.stdout(file).stderr(copy).spawn().expect("the server starts"))
+    }
 
     fn kill(&mut self) {
         // It may have ended already.
-        drop(self.child.kill());
-        drop(self.child.wait());
+        drop(self.0.kill());
+        drop(self.0.wait());
     }
 }
 
-impl Drop for Server {
+impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
@@ -183,18 +191,12 @@ fn without_settings(mut command: Command, directory: &Path) -> Command {
     command
 }
 
-fn spawn(command: &mut Command, log: &Path) -> Child {
-    let file = std::fs::File::options().append(true).create(true).open(log).expect("a log");
-    let copy = file.try_clone().expect("a second handle");
-    command.stdout(file).stderr(copy).spawn().expect("the server starts")
-}
-
 /// Waits until the server answers a linearizable read; `None` when it ends before.
-async fn connect(client: &str, child: &mut Child) -> Option<Channel> {
+async fn connect(client: &str, process: &mut Process) -> Option<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{client}")).expect("an address");
     let began = Instant::now();
     while began.elapsed() < READY_MAX {
-        if child.try_wait().expect("it is our child").is_some() {
+        if process.0.try_wait().expect("it is our child").is_some() {
             return None;
         }
         if let Ok(channel) = endpoint.connect().await

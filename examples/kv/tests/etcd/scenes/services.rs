@@ -29,6 +29,11 @@ pub async fn play(pair: &mut Pair) {
         pair.ask_with(metadata, MemberListRequest::default()).await;
     }
 
+    pair.scene("health");
+    for service in [&b""[..], &b"\x0a\x00"[..], &b"\x0a\x07nothing"[..]] {
+        pair.ask(Call::Raw("/grpc.health.v1.Health/Check", bytes(service))).await;
+    }
+
     pair.scene("unknown");
     for path in [
         "/etcdserverpb.KV/Nothing",
@@ -39,6 +44,7 @@ pub async fn play(pair: &mut Pair) {
         "/etcdserverpb.Maintenance/Nothing",
         "/etcdserverpb.Nothing/Range",
         "/nothing.Nothing/Nothing",
+        "/grpc.health.v1.Health/Nothing",
         "/KV/Range",
         "/a/b/c",
         "/nothing",
