@@ -50,7 +50,7 @@ fn either(success: Request, failure: Request) -> Request {
 
 #[test]
 fn transactions_that_write_a_key_twice_are_refused_as_etcd_does() {
-    let cases: [(Vec<Request>, Result<(), KvError>); 17] = [
+    let cases: [(Vec<Request>, Result<(), KvError>); 21] = [
         (vec![p("a"), p("b")], Ok(())),
         (vec![p("a"), p("a")], Err(DuplicateKey)),
         (vec![d("a", ""), p("a")], Err(DuplicateKey)),
@@ -71,6 +71,11 @@ fn transactions_that_write_a_key_twice_are_refused_as_etcd_does() {
         // The two branches exclude each other.
         (vec![either(p("a"), p("a"))], Ok(())),
         (vec![either(p("a"), d("a", ""))], Ok(())),
+        // Both count for the list around them.
+        (vec![either(r("x", 0), d("a", "")), p("a")], Err(DuplicateKey)),
+        (vec![either(d("a", ""), r("x", 0)), t(vec![p("a")])], Err(DuplicateKey)),
+        (vec![either(p("a"), r("x", 0)), p("a")], Err(DuplicateKey)),
+        (vec![either(r("x", 0), p("a")), p("a")], Err(DuplicateKey)),
     ];
     for (operations, expected) in cases {
         let shown = format!("{operations:?}");
