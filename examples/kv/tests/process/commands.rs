@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use crate::files::{change, segment};
-use crate::kit::{Client, Trio, command, run_to_end};
+use crate::kit::{Client, Trio, command, run_to_end, until};
 use crate::refusals::{alone, started};
 
 fn kontiki(args: &[&str]) -> Output {
@@ -87,6 +87,13 @@ async fn keys_are_written_read_and_deleted_through_any_node() {
 async fn a_log_is_judged_from_outside() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut node = started(alone(&dir, "node")).await;
+    // What a node says of itself is an entry too, and shall not be the last one.
+    let endpoint = format!("--endpoints=127.0.0.1:{}", node.serve.client_port);
+    until("the node has said who it is", async || {
+        let members = json(&["member", "list", "--json", &endpoint]);
+        (members[0]["name"] == "node").then_some(())
+    })
+    .await;
     let mut client = Client::new(node.serve.client_port);
     client.put_surely("last", vec![b'x'; 2000]).await;
     let path = node.serve.data_dir.display().to_string();

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::history::{Action, Operation, Value, check};
-use crate::kit::{Client, ELECTION_MS, Fault, Swap, Trio, rounds, seed, text};
+use crate::kit::{Client, ELECTION_MS, Fault, Node, Swap, Trio, rounds, seed, text};
 
 const CLIENTS: usize = 6;
 const KEYS: usize = 4;
@@ -56,7 +56,7 @@ async fn disturb(trio: &mut Trio, random: &mut Pcg64Mcg) {
     let second = (first + random.random_range(1..3)) % 3;
     let short = Duration::from_millis(random.random_range(10..ELECTION_MS));
     let long = Duration::from_millis(random.random_range(ELECTION_MS..3 * ELECTION_MS));
-    match random.random_range(0..8) {
+    match random.random_range(0..9) {
         0..3 => {
             trio.nodes[first].kill();
             sleep(if random.random_bool(0.5) { short } else { long }).await;
@@ -75,6 +75,12 @@ async fn disturb(trio: &mut Trio, random: &mut Pcg64Mcg) {
             trio.nodes[second].start();
             sleep(short).await;
             trio.nodes[first].resume();
+        }
+        7 => {
+            // Nobody notices that time has passed for the others too.
+            trio.nodes.iter().for_each(Node::pause);
+            sleep(long).await;
+            trio.nodes.iter().for_each(Node::resume);
         }
         _ => {
             trio.kill_all();
