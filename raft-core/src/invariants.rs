@@ -40,7 +40,7 @@ impl Summary {
     }
 
     fn check_state(&self, raft: &Raft) {
-        let (node, role) = raft.parts();
+        let (node, role) = (&raft.node, &raft.role);
         node.check();
         if let Role::Leader(leader) = role {
             leader.check(node);

@@ -25,6 +25,7 @@ mod raft;
 mod reads;
 mod saved;
 mod untracked;
+mod view;
 mod vote;
 
 pub use config::{Config, ConfigError};

@@ -130,10 +130,13 @@ impl StateMachine for List {
     }
 }
 
+/// A node's control lane and its bulk lane.
+type Lanes = (mpsc::Sender<Vec<Envelope>>, mpsc::Sender<Vec<Envelope>>);
+
 /// Channels between nodes, any of which can be cut off.
 #[derive(Default)]
 pub struct Network {
-    inboxes: RwLock<Vec<Option<(mpsc::Sender<Vec<Envelope>>, mpsc::Sender<Vec<Envelope>>)>>>,
+    inboxes: RwLock<Vec<Lanes>>,
     cut: RwLock<BTreeSet<NodeId>>,
 }
 
@@ -157,7 +160,7 @@ impl Transport for Link {
             if cut.contains(&envelope.from) || cut.contains(&envelope.to) {
                 continue;
             }
-            let inbox = inboxes.get(envelope.to.get() as usize - 1).and_then(Option::as_ref);
+            let inbox = inboxes.get(envelope.to.get() as usize - 1);
             let Some((control, bulk)) = inbox else { continue };
             let lane = match envelope.message.lane() {
                 Lane::Control => control,
@@ -191,7 +194,7 @@ impl Group {
             tune(&mut config);
             let (control, urgent) = mpsc::channel(1024);
             let (bulk, bulky) = mpsc::channel(1024);
-            group.network.inboxes.write().expect("not poisoned").push(Some((control, bulk)));
+            group.network.inboxes.write().expect("not poisoned").push((control, bulk));
             let membership = Membership::new((1..=size).map(id)).expect("not empty");
             let inbox = Inbox { control: urgent, bulk: bulky };
             let link = Arc::new(Link(Arc::clone(&group.network)));

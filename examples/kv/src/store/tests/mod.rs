@@ -1,7 +1,6 @@
-//! The store beside a model of etcd's MVCC, beside etcd itself, and through crashes.
+//! The store beside a model of etcd's MVCC, and through crashes.
 
 mod crash;
-mod etcd;
 mod model;
 mod random;
 mod requests;
