@@ -14,7 +14,7 @@ const BASE_COUNT: u16 = 500;
 /// `count` free ports.
 pub(crate) fn ports(count: usize) -> Vec<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = (std::process::id().wrapping_mul(97) % u32::from(COUNT)) as u16;
+    let start = (std::process::id().wrapping_mul(977) % u32::from(COUNT)) as u16;
     let candidates = std::iter::repeat_with(|| {
         FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT) % COUNT
     });
@@ -24,7 +24,8 @@ pub(crate) fn ports(count: usize) -> Vec<u16> {
 /// A free `--base-port` for a cluster of up to three.
 pub(crate) fn base_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = (std::process::id() % u32::from(BASE_COUNT)) as u16;
+    // Test runs beside each other have neighbouring numbers, and start far apart.
+    let start = (std::process::id().wrapping_mul(97) % u32::from(BASE_COUNT)) as u16;
     let mut candidates = std::iter::repeat_with(|| {
         BASE_FIRST + 2 * ((start + NEXT.fetch_add(1, Ordering::Relaxed)) % BASE_COUNT)
     });
