@@ -45,7 +45,7 @@ pub(super) fn hash(shared: &Shared, at: Option<i64>) -> Result<StateHash, Failur
         }
         if change.at.main > compacted || survives(&base, &change, compacted)? {
             hash = crc32c::crc32c_append(hash, &change.at.row());
-            hash = crc32c::crc32c_append(hash, &encode(change));
+            hash = crc32c::crc32c_append(hash, &change.encode());
         }
     }
     Ok(StateHash { hash, revision, compacted })
@@ -58,9 +58,4 @@ fn survives(base: &Base, change: &Change, compacted: i64) -> Result<bool, StoreE
     }
     let kept = base.find(&change.key, compacted)?;
     Ok(kept.is_some_and(|kept| kept.modified == change.at))
-}
-
-/// The change without what it says of the version before it, which may be compacted.
-fn encode(change: Change) -> Vec<u8> {
-    Change { previous: Revision::NONE, previous_bytes: 0, ..change }.encode()
 }

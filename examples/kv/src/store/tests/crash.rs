@@ -146,6 +146,9 @@ fn a_crash_between_the_tables_of_a_flush_shows_nothing_of_it() {
                     assert_eq!(shown(found), shown(expected), "{key:?} at {at}");
                 }
             }
+            let changes = after.base.changes(Revision::NONE);
+            let changes = changes.map(|change| change.expect("it reads").at.main);
+            assert!(changes.max().unwrap_or(0) <= after.mark.revision);
             drop(after);
             story.ends_well(directory.path());
         }
