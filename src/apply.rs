@@ -1,8 +1,9 @@
-//! The apply thread: feeds committed entries to the state machine, in order.
+//! Feeds committed entries to the state machine, in order: on a thread of its own, or at once
+//! where that takes no time to speak of.
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
 use raft_core::{Entry, Index, LogReader, Payload};
@@ -22,7 +23,7 @@ pub(crate) type Answer<P, S> = (P, Applied<<S as StateMachine>::Response>);
 
 /// Starts the thread. It ends when the sender is dropped, or with the first error.
 pub(crate) fn start<S, L, P>(
-    mut machine: S,
+    machine: Arc<Mutex<S>>,
     reader: L,
     reports: Reports<Answer<P, S>>,
 ) -> std::io::Result<(Batches<P>, thread::JoinHandle<()>)>
@@ -34,21 +35,49 @@ where
     let (sender, receiver) = mpsc::channel::<Batch<P>>();
     let thread = thread::Builder::new().name("kontiki-apply".into()).spawn(move || {
         while let Ok(batch) = receiver.recv() {
-            let last = batch.last;
-            let applied =
-                panic::catch_unwind(AssertUnwindSafe(|| apply(&mut machine, &reader, batch)));
-            let (report, failed) = match applied {
-                Ok(Ok(answers)) => (Completion::Applied { last, answers }, false),
-                Ok(Err(Failure::Storage(reason))) => (Completion::StorageFailed(reason), true),
-                Ok(Err(Failure::Machine(reason))) => (Completion::MachineFailed(reason), true),
-                Err(panic) => (Completion::MachineFailed(describe(&*panic)), true),
-            };
+            let report = complete(&machine, &reader, batch);
+            let failed = !matches!(report, Completion::Applied { .. });
             if reports.send(report).is_err() || failed {
                 return;
             }
         }
     })?;
     Ok((sender, thread))
+}
+
+/// Applies a batch here and now, if the state machine says that it takes no time to speak of:
+/// on small batches the way to a thread and back costs more than the work. Gives the batch
+/// back otherwise. Only while no batch is with the thread.
+pub(crate) fn apply_now<S: StateMachine, L: LogReader, P>(
+    machine: &Mutex<S>,
+    reader: &L,
+    batch: Batch<P>,
+) -> Result<Completion<Answer<P, S>>, Batch<P>> {
+    let Some(entries) = &batch.entries else { return Err(batch) };
+    if machine.try_lock().is_ok_and(|machine| machine.is_quick(entries)) {
+        Ok(complete(machine, reader, batch))
+    } else {
+        Err(batch)
+    }
+}
+
+fn complete<S: StateMachine, L: LogReader, P>(
+    machine: &Mutex<S>,
+    reader: &L,
+    batch: Batch<P>,
+) -> Completion<Answer<P, S>> {
+    let last = batch.last;
+    let applied = panic::catch_unwind(AssertUnwindSafe(|| {
+        // One that has panicked is not asked again: the node stops.
+        let mut machine = machine.lock().unwrap_or_else(PoisonError::into_inner);
+        apply(&mut *machine, reader, batch)
+    }));
+    match applied {
+        Ok(Ok(answers)) => Completion::Applied { last, answers },
+        Ok(Err(Failure::Storage(reason))) => Completion::StorageFailed(reason),
+        Ok(Err(Failure::Machine(reason))) => Completion::MachineFailed(reason),
+        Err(panic) => Completion::MachineFailed(describe(&*panic)),
+    }
 }
 
 enum Failure {

@@ -13,7 +13,7 @@ use tokio::time;
 use crate::apply::{self, Answer, Batches};
 use crate::completion::{Completion, Reports};
 use crate::driver::{Driver, Input, Load, Work};
-use crate::error::{StartError, StopReason};
+use crate::error::{ProposeError, StartError, StopReason};
 use crate::machine::StateMachine;
 use crate::node::{Node, Proposer, Reader, Request, Shared};
 use crate::status::{Leadership, Status};
@@ -90,7 +90,8 @@ where
     let (stopped, stopped_seen) = watch::channel(None);
     let status = Arc::new(Mutex::new(Status::of(&raft)));
     let reader = store.reader();
-    let apply = apply::start(machine, reader.clone(), reports.clone());
+    let machine = Arc::new(Mutex::new(machine));
+    let apply = apply::start(Arc::clone(&machine), reader.clone(), reports.clone());
     let (batches, apply_thread) = apply.map_err(StartError::Thread)?;
     let storage = storage::start(store, reports.clone());
     let (writes, storage_thread) = storage.map_err(StartError::Thread)?;
@@ -105,7 +106,9 @@ where
         transport,
         reader,
         writes,
+        machine,
         batches,
+        queued: 0,
         leadership,
         status: Arc::clone(&status),
     };
@@ -142,7 +145,10 @@ struct Shell<S: StateMachine, L, T> {
     transport: Arc<T>,
     reader: L,
     writes: Writes,
+    machine: Arc<Mutex<S>>,
     batches: Batches<Proposing<S>>,
+    /// How many batches are with the apply thread.
+    queued: usize,
     leadership: watch::Sender<Leadership>,
     status: Arc<Mutex<Status>>,
 }
@@ -174,6 +180,7 @@ impl<S: StateMachine, L: LogReader, T: Transport> Shell<S, L, T> {
             }
         };
         self.driver.stop(&mut self.work);
+        self.work.applies.clear(); // They wait in the log.
         self.hand_out();
         let Self { writes, batches, .. } = self;
         drop((writes, batches));
@@ -226,14 +233,44 @@ impl<S: StateMachine, L: LogReader, T: Transport> Shell<S, L, T> {
             self.driver.handle(now, Input::Receive(envelope), &mut self.work);
         }
         for completion in drained.completions.drain(..) {
+            self.queued -= usize::from(matches!(completion, Completion::Applied { .. }));
             reason = self.complete(now, completion).or(reason);
         }
         reason = self.request(now, &mut drained.requests).or(reason);
         if self.driver.deadline().is_some_and(|due| due <= now) {
             self.driver.handle(now, Input::Timer, &mut self.work);
         }
+        self.hand_out(); // Before anything is applied: others wait for it.
+        reason = self.apply(now).or(reason);
         self.hand_out();
         reason
+    }
+
+    /// Has the state machine apply what may be applied: at once what is quick, else on its
+    /// thread, and always in order.
+    fn apply(&mut self, now: Instant) -> Option<StopReason> {
+        while !self.work.applies.is_empty() {
+            for batch in std::mem::take(&mut self.work.applies) {
+                let batch = if self.queued == 0 {
+                    apply::apply_now(&self.machine, &self.reader, batch)
+                } else {
+                    Err(batch)
+                };
+                match batch {
+                    Ok(done) => {
+                        if let Some(reason) = self.complete(now, done) {
+                            return Some(reason);
+                        }
+                    }
+                    Err(batch) => {
+                        self.queued += 1;
+                        // An apply thread that has gone has reported why.
+                        let _ = self.batches.send(batch);
+                    }
+                }
+            }
+        }
+        None
     }
 
     fn complete(&mut self, now: Instant, done: Completion<Answers<S>>) -> Option<StopReason> {
@@ -265,10 +302,16 @@ impl<S: StateMachine, L: LogReader, T: Transport> Shell<S, L, T> {
         requests: &mut Vec<Request<S::Response>>,
     ) -> Option<StopReason> {
         let (mut proposals, mut bytes) = (Vec::<(Bytes, Proposing<S>)>::new(), 0);
+        let is_cut_off = self.is_cut_off_from_leader();
         let mut readers = Vec::new();
         let mut reason = None;
         for request in requests.drain(..) {
             match request {
+                // Handed on now, it would be lost, and nobody would know it for sure.
+                Request::Propose(_, proposer) if is_cut_off => {
+                    let error = ProposeError::NotLeader { leader: None };
+                    self.work.proposals_failed.push((proposer, error));
+                }
                 Request::Propose(command, proposer) => {
                     if bytes + command.len() > PROPOSAL_BYTES_MAX {
                         self.driver.propose(now, &mut proposals, &mut self.work);
@@ -286,6 +329,13 @@ impl<S: StateMachine, L: LogReader, T: Transport> Shell<S, L, T> {
         reason
     }
 
+    /// Whether another node leads, and there is no way to it at this moment.
+    fn is_cut_off_from_leader(&self) -> bool {
+        let raft = self.driver.raft();
+        let other = raft.leader().filter(|leader| *leader != raft.id());
+        other.is_some_and(|leader| !self.transport.is_reachable(leader))
+    }
+
     /// Hands out the work of this turn. What answers nobody any more is dropped.
     fn hand_out(&mut self) {
         let work = &mut self.work;
@@ -295,9 +345,6 @@ impl<S: StateMachine, L: LogReader, T: Transport> Shell<S, L, T> {
         if !work.writes.is_empty() {
             // A storage thread that has gone has reported why.
             let _ = self.writes.send(std::mem::take(&mut work.writes));
-        }
-        for batch in work.applies.drain(..) {
-            let _ = self.batches.send(batch);
         }
         for load in work.loads.drain(..) {
             spawn_load(self.reader.clone(), load, self.reports.clone());

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use core::fmt::{Debug, Display};
 
-use crate::{Entry, Envelope, Index, Write};
+use crate::{Entry, Envelope, Index, NodeId, Write};
 
 /// A durable log. One thread owns it and writes; readers go beside it.
 pub trait LogStore: Send + 'static {
@@ -51,4 +51,11 @@ pub trait Transport: Send + Sync + 'static {
     /// blocks; what cannot be taken is dropped, for Raft tolerates loss. Leaves `envelopes`
     /// empty.
     fn send(&self, envelopes: &mut Vec<Envelope>);
+
+    /// Whether there is a way to `peer` at this moment. What is sent without one is lost, so a
+    /// proposal is better refused than handed on. A transport that cannot tell says yes.
+    fn is_reachable(&self, peer: NodeId) -> bool {
+        let _ = peer;
+        true
+    }
 }

@@ -133,6 +133,11 @@ impl Peer {
         self.queues.bulk.close();
     }
 
+    /// Whether both streams to the peer stand.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.lock().is_connected()
+    }
+
     /// Recognises the disk that the peer comes with. The first one seen is the peer's; another
     /// one is no longer the node that made our promises (a lost disk, or two of one id).
     pub(crate) fn recognise(&self, theirs: Incarnation, node: NodeId) -> Result<(), Mismatch> {

@@ -197,6 +197,10 @@ impl Transport for GrpcTransport {
     fn send(&self, envelopes: &mut Vec<Envelope>) {
         self.shared.peers().queue(self.shared.identity.node, envelopes);
     }
+
+    fn is_reachable(&self, peer: NodeId) -> bool {
+        self.shared.peer(peer).is_some_and(|peer| peer.is_connected())
+    }
 }
 
 impl Drop for GrpcTransport {

@@ -95,13 +95,13 @@ impl LogReader for MemoryLog {
     }
 }
 
-/// What a node has applied.
+/// What a node has applied, and the last entry. It refuses to be fed out of order.
 #[derive(Clone, Default)]
-pub struct List(Arc<Mutex<Vec<Bytes>>>);
+pub struct List(Arc<Mutex<(Vec<Bytes>, Index)>>);
 
 impl List {
     pub fn contents(&self) -> Vec<Bytes> {
-        self.0.lock().expect("not poisoned").clone()
+        self.0.lock().expect("not poisoned").0.clone()
     }
 }
 
@@ -113,8 +113,18 @@ impl StateMachine for List {
         Index::ZERO
     }
 
+    /// Every other command, so that quick ones and others follow one another.
+    fn is_quick(&self, entries: &[Entry]) -> bool {
+        entries.iter().all(|entry| entry.index.0 % 2 == 0)
+    }
+
     fn apply(&mut self, entries: &[Entry], responses: &mut Vec<usize>) -> Result<(), String> {
         for entry in entries {
+            let due = self.0.lock().map_err(|error| error.to_string())?.1.next();
+            if entry.index != due {
+                return Err(format!("{:?} came where {due:?} was due", entry.index));
+            }
+            self.0.lock().map_err(|error| error.to_string())?.1 = due;
             if let Payload::Command(command) = &entry.payload {
                 match &command[..] {
                     b"fail" => return Err("no space for it".into()),
@@ -122,8 +132,8 @@ impl StateMachine for List {
                     _ => {}
                 }
                 let mut list = self.0.lock().map_err(|error| error.to_string())?;
-                list.push(command.clone());
-                responses.push(list.len());
+                list.0.push(command.clone());
+                responses.push(list.0.len());
             }
         }
         Ok(())
@@ -150,12 +160,16 @@ impl Network {
     }
 }
 
-pub struct Link(Arc<Network>);
+/// One node's end of the network.
+pub struct Link {
+    network: Arc<Network>,
+    own: NodeId,
+}
 
 impl Transport for Link {
     fn send(&self, envelopes: &mut Vec<Envelope>) {
-        let cut = self.0.cut.read().expect("not poisoned");
-        let inboxes = self.0.inboxes.read().expect("not poisoned");
+        let cut = self.network.cut.read().expect("not poisoned");
+        let inboxes = self.network.inboxes.read().expect("not poisoned");
         for envelope in envelopes.drain(..) {
             if cut.contains(&envelope.from) || cut.contains(&envelope.to) {
                 continue;
@@ -169,6 +183,11 @@ impl Transport for Link {
             // A full lane drops, as a transport may.
             let _ = lane.try_send(vec![envelope]);
         }
+    }
+
+    fn is_reachable(&self, peer: NodeId) -> bool {
+        let cut = self.network.cut.read().expect("not poisoned");
+        !cut.contains(&self.own) && !cut.contains(&peer)
     }
 }
 
@@ -197,9 +216,10 @@ impl Group {
             group.network.inboxes.write().expect("not poisoned").push((control, bulk));
             let membership = Membership::new((1..=size).map(id)).expect("not empty");
             let inbox = Inbox { control: urgent, bulk: bulky };
-            let link = Arc::new(Link(Arc::clone(&group.network)));
+            let link = Link { network: Arc::clone(&group.network), own: id(number) };
             let saved = Saved::first_start(membership);
-            let node = start(Config::new(config), saved, log.clone(), link, inbox, list.clone());
+            let node =
+                start(Config::new(config), saved, log.clone(), Arc::new(link), inbox, list.clone());
             group.nodes.push(node.expect("starts"));
             group.lists.push(list);
             group.logs.push(log);

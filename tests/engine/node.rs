@@ -54,6 +54,18 @@ async fn many_callers_each_get_their_own_answer() {
     group.all_apply(2000).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_applied_at_once_never_overtakes_what_is_with_the_thread() {
+    let group = Group::new(1);
+    let node = group.leader().await;
+    for round in 0..500 {
+        let (one, two) = (node.propose(command("one")), node.propose(command("two")));
+        let (one, two) = tokio::join!(one, two);
+        let places = [one.expect("applied").response, two.expect("applied").response];
+        assert_eq!(places, [2 * round + 1, 2 * round + 2]);
+    }
+}
+
 // scenario B13, B18
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_cut_off_steps_down_and_tells_the_truth() {
@@ -81,6 +93,22 @@ async fn a_leader_that_is_cut_off_steps_down_and_tells_the_truth() {
     group.network.heal();
     group.all_apply(2).await;
     assert_eq!(group.lists[0].contents(), ["before", "after"], "what was unknown is gone");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_handed_on_to_a_leader_out_of_reach() {
+    let group = Group::new(3);
+    let old = group.leader().await;
+    old.propose(command("before")).await.expect("committed");
+    let old_id = old.status().id;
+    let follower = group.nodes.iter().find(|node| node.status().id != old_id).expect("two more");
+    follower.leader().await.expect("running");
+    group.network.cut(old_id);
+    let outcome = timeout(LIMIT, follower.propose(command("held back"))).await.expect("ends");
+    assert_eq!(outcome, Err(ProposeError::NotLeader { leader: None }), "surely not executed");
+    group.leader_but(Some(old_id)).await;
+    group.network.heal();
+    group.all_apply(1).await;
 }
 
 // scenario B61

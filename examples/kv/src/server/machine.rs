@@ -15,6 +15,10 @@ impl StateMachine for Machine {
         self.0.applied()
     }
 
+    fn is_quick(&self, entries: &[Entry]) -> bool {
+        self.0.is_quick(entries)
+    }
+
     fn apply(
         &mut self,
         entries: &[Entry],

@@ -40,6 +40,15 @@ pub fn encode(action: Action) -> Bytes {
     Command { action: Some(action) }.encode_to_vec().into()
 }
 
+/// Whether the entry holds a put, or nothing: told from the first byte, the field's number.
+pub(super) fn is_put_or_empty(entry: &Entry) -> bool {
+    const PUT: u8 = 1 << 3 | 2;
+    match &entry.payload {
+        Payload::Empty => true,
+        Payload::Command(bytes) => bytes.first() == Some(&PUT),
+    }
+}
+
 /// Applies one entry; the answer, where it holds a command.
 pub(super) fn apply(state: &mut State, entry: &Entry) -> Result<Option<Response>, StoreError> {
     let expected = Index(state.mark.applied.0 + 1);

@@ -70,6 +70,11 @@ impl Shared {
         self.state.write().expect("no request panicked")
     }
 
+    /// Whether the state is free at this moment, and holds less than this many fresh bytes.
+    pub fn has_room(&self, bytes_max: usize) -> bool {
+        self.state.try_write().is_ok_and(|state| state.active.bytes() < bytes_max)
+    }
+
     /// Has the thread flush now.
     pub fn demand_flush(&self) {
         self.control().is_due = true;

@@ -58,6 +58,10 @@ use keeper::{Keeper, Shared};
 use state::State;
 use tables::Tables;
 
+/// What counts as quick to apply; see [`Store::is_quick`].
+const QUICK_ENTRIES_MAX: usize = 4;
+const QUICK_BYTES_MAX: usize = 16 << 10;
+
 /// How the store uses memory and disk. None of it changes what it answers.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -110,6 +114,16 @@ impl Store {
     /// the next one on.
     pub fn durable_applied(&self) -> Index {
         self.shared.read().base.mark.applied
+    }
+
+    /// Whether these next entries are a few small puts, nobody reads for long at this moment,
+    /// and there is room for them in memory.
+    pub fn is_quick(&self, entries: &[Entry]) -> bool {
+        let bytes: usize = entries.iter().map(Entry::size_bytes).sum();
+        entries.len() <= QUICK_ENTRIES_MAX
+            && bytes <= QUICK_BYTES_MAX
+            && entries.iter().all(apply::is_put_or_empty)
+            && self.shared.has_room(self.flush_bytes.saturating_sub(QUICK_BYTES_MAX))
     }
 
     /// Applies the next entries: one response for each that holds a command, in order. Readers
