@@ -169,8 +169,8 @@ impl Builder {
 
     /// The members, proven to make a group.
     fn group(&self) -> Result<Group, StartError> {
-        let wrong = |reason: String| Err(StartError::Members(reason));
-        let zero = || StartError::Members("a node has the id 0; give it another number".into());
+        let wrong = |reason: String| Err(StartError::Settings(reason));
+        let zero = || StartError::Settings("a node has the id 0; give it another number".into());
         let id = NodeId::new(self.id).ok_or_else(zero)?;
         let mut addresses = BTreeMap::new();
         for (member, address) in &self.members {
@@ -235,7 +235,7 @@ impl Builder {
             let list = |membership: &Membership| {
                 membership.voters().map(|id| id.to_string()).collect::<Vec<_>>().join(", ")
             };
-            return Err(StartError::Members(format!(
+            return Err(StartError::Settings(format!(
                 "{} was made for a group of {}, but the members given are {}; give the same \
                  members, or another directory",
                 self.data_dir.display(),

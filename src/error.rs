@@ -63,9 +63,9 @@ pub enum StartError {
     /// The settings cannot work.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The settings do not make a group.
+    /// The settings do not fit together.
     #[error("{0}")]
-    Members(String),
+    Settings(String),
     /// What storage recovered does not fit together.
     #[error(transparent)]
     Restore(RestoreError),

@@ -76,7 +76,7 @@ where
     let origin = time::Instant::now();
     let entry_bytes_max = config.raft.entry_bytes_max;
     if config.proposing_bytes_max < entry_bytes_max {
-        return Err(StartError::Members(format!(
+        return Err(StartError::Settings(format!(
             "proposing_bytes_max ({}) is less than entry_bytes_max ({entry_bytes_max}), so the \
              largest entry could never be proposed; raise it",
             config.proposing_bytes_max
@@ -302,7 +302,8 @@ impl<S: StateMachine, L: LogReader, T: Transport> Shell<S, L, T> {
         requests: &mut Vec<Request<S::Response>>,
     ) -> Option<StopReason> {
         let (mut proposals, mut bytes) = (Vec::<(Bytes, Proposing<S>)>::new(), 0);
-        let is_cut_off = self.is_cut_off_from_leader();
+        // Asked once a turn, and only where somebody wants something.
+        let is_cut_off = !requests.is_empty() && self.is_cut_off_from_leader();
         let mut readers = Vec::new();
         let mut reason = None;
         for request in requests.drain(..) {
