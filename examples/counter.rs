@@ -2,10 +2,11 @@
 //!
 //! A replicated counter: three nodes in one process, on the real log and the real transport.
 
+use std::io::{Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use kontiki::{Bincode, Builder, Codec, CodecError, Consistency, Entry, Index, Node, Payload};
+use kontiki::{Bincode, Builder, Codec, Consistency, Entry, Index, Node, Payload};
 use serde::{Deserialize, Serialize};
 
 /// What can be done to a counter.
@@ -15,19 +16,23 @@ enum Command {
     Reset,
 }
 
-/// The state machine. It lives in memory, so a restart applies the whole log again.
-struct Counter(Arc<AtomicI64>);
+/// The state machine, and the last index applied. It lives in memory: a restart begins with the
+/// newest snapshot, and applies what is behind it.
+struct Counter(Arc<AtomicI64>, Index);
+
+type Error = Box<dyn std::error::Error>;
 
 impl kontiki::StateMachine for Counter {
     type Response = i64;
-    type Error = CodecError;
+    type Error = Error;
 
     fn applied(&self) -> Index {
-        Index::ZERO
+        self.1
     }
 
-    fn apply(&mut self, entries: &[Entry], responses: &mut Vec<i64>) -> Result<(), CodecError> {
+    fn apply(&mut self, entries: &[Entry], responses: &mut Vec<i64>) -> Result<(), Error> {
         for entry in entries {
+            self.1 = entry.index;
             if let Payload::Command(bytes) = &entry.payload {
                 let old = self.0.load(Ordering::Acquire);
                 let new = match Bincode.decode(bytes)? {
@@ -40,10 +45,22 @@ impl kontiki::StateMachine for Counter {
         }
         Ok(())
     }
+
+    fn snapshot(&self) -> Result<Box<dyn Read + Send>, Error> {
+        Ok(Box::new(Cursor::new(self.0.load(Ordering::Acquire).to_le_bytes())))
+    }
+
+    fn restore(&mut self, applied: Index, state: &mut dyn Read) -> Result<(), Error> {
+        let mut bytes = [0; 8];
+        state.read_exact(&mut bytes)?;
+        self.0.store(i64::from_le_bytes(bytes), Ordering::Release);
+        self.1 = applied;
+        Ok(())
+    }
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), Error> {
     let dir = tempfile::tempdir()?;
     let addresses = free_addresses()?;
     let mut nodes: Vec<(Node<i64>, Arc<AtomicI64>)> = Vec::new();
@@ -53,7 +70,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         for (member, address) in (1..).zip(&addresses) {
             builder = builder.member(member, address);
         }
-        nodes.push((builder.start(Counter(Arc::clone(&value))).await?, value));
+        nodes.push((builder.start(Counter(Arc::clone(&value), Index::ZERO)).await?, value));
     }
 
     let leader = nodes[0].0.leader().await.ok_or("the node has stopped")?;

@@ -160,7 +160,7 @@ impl<P, R> Driver<P, R> {
             return;
         }
         let requests = self.waiters.add(readers.drain(..).map(Waiter::Read));
-        self.step(now, Event::Read { requests }, work);
+        self.step(now, Event::Read { requests, lease: false }, work);
     }
 
     pub(crate) fn handle(&mut self, now: Instant, input: Input, work: &mut Work<P, R>) {
@@ -215,7 +215,7 @@ impl<P, R> Driver<P, R> {
             Effect::Load { peer, first, last, bytes_max } => {
                 work.loads.push(Load { peer, first, last, bytes_max });
             }
-            Effect::ReadReady { requests, index } => {
+            Effect::ReadReady { requests, index, until: _ } => {
                 let applied = self.raft.applied_index();
                 let confirmed = &mut self.confirmed;
                 self.waiters.take(requests, |_, waiter| match waiter {
@@ -242,6 +242,11 @@ impl<P, R> Driver<P, R> {
                 work.regressions.push(Regression { peer, acknowledged, holds });
             }
             Effect::RoleChanged(change) => work.role_changes.push(change),
+            Effect::Install { .. }
+            | Effect::SendSnapshot { .. }
+            | Effect::CancelSnapshots
+            | Effect::Transferred { .. }
+            | Effect::MembershipChanged { .. } => {}
         }
     }
 
@@ -296,6 +301,9 @@ fn refused(reason: Refusal) -> ProposeError {
         Refusal::Overloaded => ProposeError::Refused(Refused::Overloaded),
         Refusal::TooLarge => ProposeError::Refused(Refused::TooLarge),
         Refusal::StorageFailed => ProposeError::Stopped,
+        Refusal::Transferring | Refusal::Change(_) | Refusal::Transfer(_) => {
+            ProposeError::NotLeader { leader: None }
+        }
     }
 }
 
@@ -304,5 +312,8 @@ fn unreadable(reason: Refusal) -> ReadError {
         Refusal::NotLeader { leader } => ReadError::NoLeader { leader },
         Refusal::Overloaded | Refusal::TooLarge => ReadError::Overloaded,
         Refusal::StorageFailed => ReadError::Stopped,
+        Refusal::Transferring | Refusal::Change(_) | Refusal::Transfer(_) => {
+            ReadError::NoLeader { leader: None }
+        }
     }
 }

@@ -5,27 +5,45 @@
 //! applies it in the same order everywhere, and says when the state may be read.
 //!
 //! ```no_run
+//! use std::io::{Cursor, Read};
+//!
 //! use kontiki::{Builder, Consistency, Entry, Index, Payload, StateMachine};
 //!
 //! /// Counts commands.
 //! #[derive(Default)]
-//! struct Count(u64);
+//! struct Count {
+//!     commands: u64,
+//!     applied: Index,
+//! }
 //!
 //! impl StateMachine for Count {
 //!     type Response = u64;
-//!     type Error = std::convert::Infallible;
+//!     type Error = std::io::Error;
 //!
 //!     fn applied(&self) -> Index {
-//!         Index::ZERO // Nothing is kept, so a restart applies the whole log again.
+//!         self.applied
 //!     }
 //!
 //!     fn apply(&mut self, entries: &[Entry], counts: &mut Vec<u64>) -> Result<(), Self::Error> {
 //!         for entry in entries {
+//!             self.applied = entry.index;
 //!             if let Payload::Command(_) = entry.payload {
-//!                 self.0 += 1;
-//!                 counts.push(self.0);
+//!                 self.commands += 1;
+//!                 counts.push(self.commands);
 //!             }
 //!         }
+//!         Ok(())
+//!     }
+//!
+//!     // What the log holds no more is in a snapshot.
+//!     fn snapshot(&self) -> Result<Box<dyn Read + Send>, Self::Error> {
+//!         Ok(Box::new(Cursor::new(self.commands.to_le_bytes())))
+//!     }
+//!
+//!     fn restore(&mut self, applied: Index, state: &mut dyn Read) -> Result<(), Self::Error> {
+//!         let mut commands = [0; 8];
+//!         state.read_exact(&mut commands)?;
+//!         *self = Self { commands: u64::from_le_bytes(commands), applied };
 //!         Ok(())
 //!     }
 //! }

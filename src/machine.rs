@@ -1,6 +1,7 @@
 //! What a user of the engine writes: the state machine.
 
 use std::fmt::Display;
+use std::io::Read;
 
 use raft_core::{Entry, Index};
 
@@ -18,6 +19,13 @@ pub trait StateMachine: Send + 'static {
     /// The index of the last entry whose effects are in the state; zero for a new one. Asked
     /// once, at the start: the engine applies what comes after.
     fn applied(&self) -> Index;
+
+    /// Up to where the state survives a crash by itself. `None` for one that lives in memory:
+    /// then snapshots are written from time to time, so that the log can be cut. With an index,
+    /// the log is cut up to there, and a snapshot is written only for a node that needs one.
+    fn durable(&self) -> Option<Index> {
+        None
+    }
 
     /// Whether these entries, which come next, can be applied in a few microseconds, without
     /// waiting for a disk or for readers. Then the engine may apply them between two messages
@@ -43,6 +51,23 @@ pub trait StateMachine: Send + 'static {
         entries: &[Entry],
         responses: &mut Vec<Self::Response>,
     ) -> Result<(), Self::Error>;
+
+    /// The state as it is now, as bytes that [`restore`](Self::restore) takes. It is read on
+    /// another thread while entries are applied, and must not change by that. Making it must be
+    /// quick, however large the state is; reading it may take its time.
+    ///
+    /// # Errors
+    /// The state cannot be read. The node stops.
+    fn snapshot(&self) -> Result<Box<dyn Read + Send>, Self::Error>;
+
+    /// Replaces the whole state by that of a snapshot, which holds the effects of all entries up
+    /// to `applied`. Ends with the state replaced and [`applied`](Self::applied) at that index,
+    /// or, also after a crash in the middle, with an `applied` that is lower: it is done again
+    /// then.
+    ///
+    /// # Errors
+    /// The bytes cannot be read or make no sense, or the state cannot be stored. The node stops.
+    fn restore(&mut self, applied: Index, state: &mut dyn Read) -> Result<(), Self::Error>;
 }
 
 /// A command that was applied.

@@ -75,7 +75,7 @@ impl Candidate {
         node.promise_own_vote();
         let last = node.log.last();
         for peer in node.peers() {
-            node.promise(peer, Message::Vote { last });
+            node.promise(peer, Message::Vote { last, transfer: false });
         }
         Self { retry_at: Untracked(node.next_election()), tally: Tally::default() }
     }

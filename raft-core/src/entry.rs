@@ -8,7 +8,7 @@ use core::ops::{Deref, Range};
 
 use bytes::Bytes;
 
-use crate::{Index, LogPosition, Term};
+use crate::{Index, LogPosition, Membership, Term};
 
 /// What an entry carries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +18,8 @@ pub enum Payload {
     Empty,
     /// A command of the user, opaque to Raft.
     Command(Bytes),
+    /// The members from here on: in force as soon as it stands in the log (Raft §6).
+    Membership(Arc<Membership>),
 }
 
 impl Payload {
@@ -26,6 +28,7 @@ impl Payload {
         match self {
             Self::Empty => 0,
             Self::Command(bytes) => bytes.len(),
+            Self::Membership(membership) => membership.encoded_len(),
         }
     }
 
@@ -232,7 +235,7 @@ mod tests {
     fn bytes(entries: &Entries) -> Vec<u8> {
         let byte = |entry: &Entry| match &entry.payload {
             Payload::Command(bytes) => bytes[0],
-            Payload::Empty => u8::MAX,
+            Payload::Empty | Payload::Membership(_) => u8::MAX,
         };
         entries.iter().map(byte).collect()
     }

@@ -1,6 +1,11 @@
 //! Everything that can happen to a node, and everything that a node can want done.
 
-use crate::{Entries, Envelope, HardState, Index, LogPosition, NodeId, Requests, Term, Ticket};
+use alloc::sync::Arc;
+
+use crate::{
+    ChangeError, ChangeSet, Entries, Envelope, HardState, Incarnation, Index, Instant, LogPosition,
+    Membership, NodeId, RequestId, Requests, Snapshot, SnapshotMark, Term, Ticket,
+};
 
 /// What happened. Handed to [`Raft::handle`](crate::Raft::handle).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +25,30 @@ pub enum Event {
     Read {
         /// The readers.
         requests: Requests,
+        /// Whether a lease will do (see [`Config::lease`](crate::Config::lease)).
+        lease: bool,
+    },
+    /// Somebody wants to change the group. Ends when the change is committed to the end: with
+    /// [`Effect::Resolve`] or [`Effect::Refuse`].
+    ChangeMembership {
+        /// One number.
+        request: RequestId,
+        /// The changes.
+        set: ChangeSet,
+    },
+    /// Somebody wants another leader. Ends with [`Effect::Transferred`] or [`Effect::Refuse`].
+    TransferLeadership {
+        /// One number.
+        request: RequestId,
+        /// The leader to be, or the best there is.
+        to: Option<NodeId>,
+    },
+    /// A peer has shown its disk. The leader notes it in the configuration.
+    Identified {
+        /// The peer.
+        peer: NodeId,
+        /// Its disk.
+        incarnation: Incarnation,
     },
     /// This write, and all before it, is durable.
     Persisted(Ticket),
@@ -29,8 +58,26 @@ pub enum Event {
     Loaded {
         /// The peer they were asked for.
         peer: NodeId,
-        /// Entries from the first index that was asked for; at least one.
+        /// Entries from the first index that was asked for; none where they are gone.
         entries: Entries,
+    },
+    /// A snapshot of the state machine, taken here, is durable. The log may be cut behind it.
+    SnapshotTaken(Snapshot),
+    /// A snapshot from the leader of `term` has arrived whole and is durable.
+    SnapshotReceived {
+        /// Who sent it.
+        from: NodeId,
+        /// The sender's term.
+        term: Term,
+        /// What it covers.
+        snapshot: Snapshot,
+    },
+    /// A transfer asked for by [`Effect::SendSnapshot`] has ended.
+    SnapshotSent {
+        /// The peer.
+        peer: NodeId,
+        /// The end of the snapshot that the peer has now, or `None` where it failed.
+        last: Option<LogPosition>,
     },
     /// The state machine has applied everything up to here.
     Applied(Index),
@@ -52,6 +99,24 @@ pub enum Effect {
         /// The last.
         last: Index,
     },
+    /// Restore the state machine from the newest snapshot, which ends at `last`; then report
+    /// [`Event::Applied`]. In line with [`Apply`](Effect::Apply).
+    Install {
+        /// The end of the snapshot.
+        last: LogPosition,
+    },
+    /// Send the newest durable snapshot to `peer`, on a stream of its own; then report
+    /// [`Event::SnapshotSent`]. One at a time for each peer; a newer one replaces an older.
+    SendSnapshot {
+        /// The peer that needs it.
+        peer: NodeId,
+        /// The term in which it is sent.
+        term: Term,
+        /// It covers at least this much.
+        at_least: LogPosition,
+    },
+    /// No snapshot for `peer` is wanted any more: this node no longer leads.
+    CancelSnapshots,
     /// Read entries from `first` on out of storage for `peer`, up to `last` or until they
     /// reach `bytes_max` (at least one); then report [`Event::Loaded`].
     Load {
@@ -70,6 +135,23 @@ pub enum Effect {
         requests: Requests,
         /// The read index.
         index: Index,
+        /// For a read under a lease: until when the answer may leave, by this node's clock. Look
+        /// again after reading the state; later than this, ask again without a lease.
+        until: Option<Instant>,
+    },
+    /// Leadership has passed to the node that was named, or to the best.
+    Transferred {
+        /// Who asked.
+        request: RequestId,
+        /// Who leads now.
+        leader: NodeId,
+    },
+    /// The members changed, or a change was undone. The new ones are in force.
+    MembershipChanged {
+        /// The index of the configuration.
+        index: Index,
+        /// The members.
+        membership: Arc<Membership>,
     },
     /// These proposals ended. Comes before the [`Apply`](Effect::Apply) that covers them, but
     /// for one case: where the answer to a proposal that was handed on comes late, the entries
@@ -112,6 +194,8 @@ pub struct Write {
     pub entries: Entries,
     /// Replace the hard state by this.
     pub hard_state: Option<HardState>,
+    /// Then, note this snapshot, and let go of the log before its base.
+    pub snapshot: Option<SnapshotMark>,
 }
 
 /// How a proposal ended.
@@ -143,6 +227,28 @@ pub enum Refusal {
     TooLarge,
     /// Storage has failed; this node does nothing any more. Ask another one.
     StorageFailed,
+    /// Leadership is being handed over. Try again as soon as there is a new leader.
+    Transferring,
+    /// The members cannot be changed so, or not now.
+    Change(ChangeError),
+    /// Leadership cannot be handed over so, or was not.
+    Transfer(TransferError),
+}
+
+/// Why leadership was not handed over. Whoever led, leads on, unless another was elected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum TransferError {
+    /// There is no such member.
+    UnknownMember(NodeId),
+    /// Only a voter can lead.
+    NotVoter(NodeId),
+    /// Another transfer is under way.
+    InProgress,
+    /// There is nobody else who could lead.
+    NobodyElse,
+    /// The member did not catch up and win in time, or is no voter any more.
+    Failed(NodeId),
 }
 
 /// The role, term and leader of a node, as of now.

@@ -70,10 +70,10 @@ impl Follower {
         node: &mut Node,
         leader: NodeId,
         commit: Index,
-        round: Round,
+        (round, sent_at): (Round, Instant),
     ) {
         self.on_commit(node, leader, commit);
-        node.send(leader, Message::HeartbeatReply { round });
+        node.send(leader, Message::HeartbeatReply { round, sent_at });
         if let Some(question) = self.questions.again(node.now.0, node.config.heartbeat_interval) {
             node.send(leader, Message::Read { question });
         }

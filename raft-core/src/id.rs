@@ -38,6 +38,40 @@ impl fmt::Display for NodeId {
     }
 }
 
+/// Names one disk: made anew at random whenever a node's data directory is created. A node that
+/// comes back with another one has lost its promises. Never zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Incarnation(NonZeroU64);
+
+impl Incarnation {
+    /// The incarnation `number`, or `None` when it is zero.
+    pub const fn new(number: u64) -> Option<Self> {
+        match NonZeroU64::new(number) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+
+    /// It as a number.
+    pub const fn get(self) -> u64 {
+        self.0.get()
+    }
+}
+
+impl fmt::Debug for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "D{:x}", self.0)
+    }
+}
+
+/// In hexadecimal.
+impl fmt::Display for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}", self.0)
+    }
+}
+
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident, $letter:literal) => {
         $(#[$doc])*
@@ -168,6 +202,7 @@ impl fmt::Debug for LogPosition {
 /// A moment, in nanoseconds since an origin of the caller's choice. Only differences count.
 /// The caller's clock must be monotonic; a wall clock is never needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Instant(pub u64);
 
 impl Instant {

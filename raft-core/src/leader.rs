@@ -62,6 +62,7 @@ impl Leader {
             let (id, now, peers) = (node.id(), node.now.0, &self.peers);
             let heard = |voter| if voter == id { now } else { peers[&voter].heard_at.0 };
             let quorum_heard = node.membership.quorum_value(&mut self.times, heard);
+            let quorum_heard = quorum_heard.unwrap_or(Instant(0));
             self.quorum_until = Untracked(quorum_heard + node.config.election_timeout);
             if now >= self.quorum_until.0 {
                 return false;
@@ -89,7 +90,10 @@ impl Leader {
         self.heartbeat_at = Untracked(node.now.0 + node.config.heartbeat_interval);
         for (&peer, progress) in &self.peers {
             let commit = node.commit.min(progress.matched);
-            node.send(peer, Message::Heartbeat { commit, round: self.rounds.newest });
+            node.send(
+                peer,
+                Message::Heartbeat { commit, round: self.rounds.newest, sent_at: node.now.0 },
+            );
         }
     }
 
@@ -184,6 +188,7 @@ impl Leader {
         let (id, durable, peers) = (node.id(), node.log.durable(), &self.peers);
         let matched = |voter| if voter == id { durable } else { peers[&voter].matched };
         let held = node.membership.quorum_value(&mut self.indexes, matched);
+        let held = held.unwrap_or(Index::ZERO);
         if held <= node.commit || node.log.term_at(held) != Some(node.term) {
             return self.free(node);
         }
@@ -269,7 +274,7 @@ impl Leader {
         for reader in readers {
             match reader {
                 Reader::Local(requests) => {
-                    node.effects.push(Effect::ReadReady { requests, index });
+                    node.effects.push(Effect::ReadReady { requests, index, until: None });
                 }
                 Reader::Remote { peer, question } => {
                     node.send(peer, Message::ReadReply { question, index });

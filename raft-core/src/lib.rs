@@ -8,6 +8,7 @@ extern crate alloc;
 
 mod candidate;
 mod config;
+mod configurations;
 mod entry;
 mod event;
 mod follower;
@@ -30,10 +31,17 @@ mod vote;
 
 pub use config::{Config, ConfigError};
 pub use entry::{Entries, Entry, Payload};
-pub use event::{Effect, Event, Outcome, Refusal, RoleChange, RoleKind, Write};
-pub use id::{Index, Instant, LogPosition, NodeId, RequestId, Requests, Round, Term, Ticket};
-pub use membership::Membership;
+pub use event::{Effect, Event, Outcome, Refusal, RoleChange, RoleKind, TransferError, Write};
+pub use id::{
+    Incarnation, Index, Instant, LogPosition, NodeId, RequestId, Requests, Round, Term, Ticket,
+};
+pub use membership::{
+    After, Change, ChangeError, ChangeSet, Member, Membership, MembershipDecodeError, NewMember,
+    Standing,
+};
 pub use message::{Append, AppendReply, Envelope, Lane, Message};
-pub use ports::{LogReader, LogStore, Transport};
+pub use ports::{
+    LogReader, LogStore, SnapshotOffer, SnapshotSink, SnapshotSource, SnapshotStore, Transport,
+};
 pub use raft::{Raft, RestoreError};
-pub use saved::{HardState, Saved, TermRuns};
+pub use saved::{Claim, HardState, Saved, Snapshot, SnapshotMark, TermRuns};

@@ -1,6 +1,6 @@
 //! What nodes say to one another.
 
-use crate::{Entries, Index, LogPosition, NodeId, Refusal, Requests, Round, Term};
+use crate::{Entries, Index, Instant, LogPosition, NodeId, Refusal, Requests, Round, Term};
 
 /// A message on its way. Loss, repetition, delay and reordering are all allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +36,9 @@ pub enum Message {
     Vote {
         /// The end of the candidate's log.
         last: LogPosition,
+        /// The leader itself has asked the candidate to take over (thesis §3.10): a vote against
+        /// a leader that lives.
+        transfer: bool,
     },
     /// The answer to RequestVote. A granted one is durable before it leaves.
     VoteReply {
@@ -52,12 +55,18 @@ pub enum Message {
         commit: Index,
         /// The newest round in which the leader confirms its leadership.
         round: Round,
+        /// When it was sent, by the leader's clock; means nothing to the receiver.
+        sent_at: Instant,
     },
     /// The answer to a heartbeat.
     HeartbeatReply {
         /// The heartbeat's round.
         round: Round,
+        /// The heartbeat's time of sending.
+        sent_at: Instant,
     },
+    /// "Stand for election at once": the leader hands over (thesis §3.10).
+    TimeoutNow,
     /// "You may commit this much", when no append carries it. Not answered: what is lost is
     /// made good by the next append or heartbeat.
     Commit {
@@ -154,6 +163,7 @@ impl Message {
             | Self::VoteReply { .. }
             | Self::Heartbeat { .. }
             | Self::HeartbeatReply { .. }
+            | Self::TimeoutNow
             | Self::Read { .. }
             | Self::ReadReply { .. } => Lane::Control,
             Self::Append(_)

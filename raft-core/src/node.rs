@@ -6,12 +6,14 @@
 //! ([`Node::settle`]), so that term, vote and entries change together.
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
+use crate::configurations::Configurations;
 use crate::log::{Change, Log};
 use crate::proposals::Proposals;
 use crate::untracked::Untracked;
@@ -25,7 +27,10 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Node {
     pub(crate) config: Config,
-    pub(crate) membership: Membership,
+    /// Those in snapshot and log.
+    pub(crate) configurations: Configurations,
+    /// The one in force.
+    pub(crate) membership: Arc<Membership>,
     pub(crate) term: Term,
     pub(crate) vote: Option<NodeId>,
     pub(crate) log: Log,
@@ -68,9 +73,12 @@ impl Node {
     pub(crate) fn restore(config: Config, saved: Saved, seed: u64, now: Instant) -> Self {
         let HardState { term, vote, commit } = saved.hard_state;
         let log = Log::restore(saved.log);
+        let configurations = Configurations::new(saved.memberships).expect("storage checks it");
+        let membership = Arc::clone(configurations.newest().1);
         let mut rng = Pcg32::seed_from_u64(seed);
         Self {
-            membership: saved.membership,
+            configurations,
+            membership,
             term,
             vote,
             // What was applied, or is in a snapshot, was committed.
@@ -297,7 +305,13 @@ impl Node {
         self.newest = self.newest.next();
         self.log.on_write(self.newest);
         let ticket = self.newest;
-        self.effects.push(Effect::Persist(Write { ticket, truncate, entries, hard_state }));
+        self.effects.push(Effect::Persist(Write {
+            ticket,
+            truncate,
+            entries,
+            hard_state,
+            snapshot: None,
+        }));
     }
 
     /// Something can be applied that no event has handed out yet, as after a restart.

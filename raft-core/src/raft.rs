@@ -147,7 +147,7 @@ impl Raft {
 
     fn dispatch(&mut self, event: Event) {
         match event {
-            Event::Propose { requests, .. } | Event::Read { requests } if self.node.failed => {
+            Event::Propose { requests, .. } | Event::Read { requests, .. } if self.node.failed => {
                 self.node.refuse(requests, Refusal::StorageFailed);
             }
             Event::Applied(index) => self.node.on_applied(index),
@@ -155,7 +155,8 @@ impl Raft {
             _ if self.node.failed => {}
             Event::Timer => self.on_timer(),
             Event::Receive(envelope) => self.on_receive(envelope),
-            Event::Propose { requests, .. } | Event::Read { requests } if requests.count == 0 => {}
+            Event::Propose { requests, .. } | Event::Read { requests, .. }
+                if requests.count == 0 => {}
             Event::Propose { requests, entries } => match &mut self.role {
                 Role::Follower(role) => role.on_propose(&mut self.node, requests, entries),
                 Role::PreCandidate(_) | Role::Candidate(_) => {
@@ -163,7 +164,7 @@ impl Raft {
                 }
                 Role::Leader(role) => role.on_propose(&mut self.node, requests, entries),
             },
-            Event::Read { requests } => match &mut self.role {
+            Event::Read { requests, .. } => match &mut self.role {
                 Role::Follower(role) => role.on_read(&mut self.node, requests),
                 Role::PreCandidate(_) | Role::Candidate(_) => {
                     self.node.refuse(requests, Refusal::NotLeader { leader: None });
@@ -180,6 +181,12 @@ impl Raft {
                     role.on_loaded(&mut self.node, peer, entries);
                 }
             }
+            Event::ChangeMembership { .. }
+            | Event::TransferLeadership { .. }
+            | Event::Identified { .. }
+            | Event::SnapshotTaken(_)
+            | Event::SnapshotReceived { .. }
+            | Event::SnapshotSent { .. } => {}
         }
     }
 
@@ -260,7 +267,7 @@ impl Raft {
             // Rounds and log positions of an older term mean nothing in this one, whose leader
             // may be the same node: the answer carries the term, and nothing else.
             Message::Heartbeat { .. } | Message::Append(_) => {
-                Message::HeartbeatReply { round: Round::ZERO }
+                Message::HeartbeatReply { round: Round::ZERO, sent_at: Instant(0) }
             }
             // A reply to an older term answers nobody any more, and neither does a request to
             // the leader of an older term: its sender learns of ours from that leader.
@@ -275,7 +282,7 @@ impl Raft {
             Message::PreVoteReply { asked, granted } => {
                 self.on_pre_vote_reply(from, asked, granted);
             }
-            Message::Vote { last } => self.on_vote(from, last),
+            Message::Vote { last, .. } => self.on_vote(from, last),
             Message::VoteReply { granted } => {
                 if let Role::Candidate(role) = &mut self.role {
                     role.note(from, granted);
@@ -290,9 +297,9 @@ impl Raft {
                     role.on_append(node, from, append);
                 }
             }
-            Message::Heartbeat { commit, round } => {
+            Message::Heartbeat { commit, round, sent_at } => {
                 if let Some((role, node)) = self.follow(from) {
-                    role.on_heartbeat(node, from, commit, round);
+                    role.on_heartbeat(node, from, commit, (round, sent_at));
                 }
             }
             Message::Commit { commit } => {
@@ -316,12 +323,13 @@ impl Raft {
                     role.on_forwarded(node, (from, session), requests, entries);
                 }
             }
+            Message::TimeoutNow => {}
             Message::AppendReply(reply) => {
                 if let Some((role, node)) = self.lead() {
                     role.on_append_reply(node, from, reply);
                 }
             }
-            Message::HeartbeatReply { round } => {
+            Message::HeartbeatReply { round, .. } => {
                 if let Some((role, node)) = self.lead() {
                     role.on_heartbeat_reply(node, from, round);
                 }

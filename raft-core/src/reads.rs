@@ -155,7 +155,7 @@ impl Questions {
     pub(crate) fn on_reply(&mut self, question: Round, index: Index, effects: &mut Vec<Effect>) {
         if self.asked.is_some_and(|asked| asked.number == question) {
             self.asked = None;
-            let ready = |requests| Effect::ReadReady { requests, index };
+            let ready = |requests| Effect::ReadReady { requests, index, until: None };
             effects.extend(self.asking.drain(..).map(ready));
         }
     }
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(questions.again(Instant(1), Duration::from_nanos(1)), Some(Round(10)));
         questions.on_reply(Round(10), Index(3), &mut effects);
         questions.on_reply(Round(10), Index(3), &mut effects);
-        assert_eq!(effects, [Effect::ReadReady { requests: read, index: Index(3) }]);
+        assert_eq!(effects, [Effect::ReadReady { requests: read, index: Index(3), until: None }]);
         assert_eq!(questions.refuse_at(), None);
     }
 }

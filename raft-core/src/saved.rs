@@ -1,5 +1,7 @@
 //! What a node finds in storage when it starts.
 
+use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::{Index, LogPosition, Membership, NodeId, Term};
@@ -16,6 +18,37 @@ pub struct HardState {
     pub commit: Index,
 }
 
+/// What a snapshot covers: the state after the entry at `last`, and who the members were then.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Snapshot {
+    /// The last entry whose effects are in it.
+    pub last: LogPosition,
+    /// The configuration in force at that entry.
+    pub membership: Arc<Membership>,
+    /// The index of that configuration; zero for the founders'.
+    pub membership_index: Index,
+}
+
+/// Notes in the log that a snapshot is durable, and where the log begins from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SnapshotMark {
+    /// The snapshot.
+    pub snapshot: Snapshot,
+    /// The position before the first entry that is kept; never after the snapshot's last. Where
+    /// the log does not hold it, no entry is kept and the log goes on from here.
+    pub base: LogPosition,
+}
+
+/// A node's knowledge that its log is damaged: it once held entries up to `last`, and may have
+/// acknowledged them. Until it holds as much again, it does not stand for election, and votes
+/// only for logs that reach as far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Claim {
+    /// The end of the log as it is known to have been.
+    pub last: LogPosition,
+}
+
 /// What storage recovered: see [`Raft::restore`](crate::Raft::restore).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
@@ -23,17 +56,29 @@ pub struct Saved {
     pub hard_state: HardState,
     /// The terms of the log, and where it begins and ends.
     pub log: TermRuns,
-    /// The voters, of the newest configuration in snapshot and log.
-    pub membership: Membership,
+    /// The configurations with their indexes, ascending: first the one in force where the log
+    /// begins, or the one of the snapshot, then those in the log behind it. Never empty.
+    pub memberships: Vec<(Index, Arc<Membership>)>,
+    /// The newest snapshot that the log was told of. Covers at least the log's base.
+    pub snapshot: LogPosition,
     /// What the state machine holds already.
     pub applied: Index,
+    /// Where the log is damaged.
+    pub claim: Option<Claim>,
 }
 
 impl Saved {
-    /// What a node of a new group of `membership` starts from.
+    /// What a node of a new group of `membership` starts from; a node that joins a group knows
+    /// [nobody](Membership::unknown) yet.
     pub fn first_start(membership: Membership) -> Self {
-        let (hard_state, log) = (HardState::default(), TermRuns::default());
-        Self { hard_state, log, membership, applied: Index::ZERO }
+        Self {
+            hard_state: HardState::default(),
+            log: TermRuns::default(),
+            memberships: vec![(Index::ZERO, Arc::new(membership))],
+            snapshot: LogPosition::ZERO,
+            applied: Index::ZERO,
+            claim: None,
+        }
     }
 }
 
@@ -108,6 +153,23 @@ impl TermRuns {
         while self.runs.last().is_some_and(|(first, _)| *first > last) {
             self.runs.pop();
         }
+    }
+
+    /// Forgets everything up to `base`, which is in the log.
+    ///
+    /// # Panics
+    /// When `base` is not in the log.
+    pub fn compact(&mut self, base: LogPosition) {
+        assert_eq!(self.term_at(base.index), Some(base.term), "the new base is in the log");
+        let first = base.index.next();
+        let covered = self.runs.partition_point(|(start, _)| *start <= first);
+        self.runs.drain(..covered.saturating_sub(1));
+        match self.runs.first_mut() {
+            _ if first > self.last => self.runs.clear(),
+            Some((start, _)) => *start = (*start).max(first),
+            None => {}
+        }
+        self.base = base;
     }
 
     /// The largest index up to `limit` whose term is at most `term`: where two logs may agree

@@ -1,10 +1,12 @@
 //! From the wire to the core's messages. Never panics: what makes no sense is refused, with
 //! the field named.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use raft_core::{
-    Append, AppendReply, Entries, Entry, Envelope, Index, LogPosition, Message, NodeId, Payload,
-    Refusal, RequestId, Requests, Round, Term,
+    Append, AppendReply, Entries, Entry, Envelope, Index, Instant, LogPosition, Membership,
+    MembershipDecodeError, Message, NodeId, Payload, Refusal, RequestId, Requests, Round, Term,
 };
 
 use crate::proto;
@@ -29,6 +31,9 @@ pub enum DecodeError {
         /// What it must hold.
         rule: &'static str,
     },
+    /// An entry holds a membership that cannot be read.
+    #[error(transparent)]
+    Membership(#[from] MembershipDecodeError),
 }
 
 impl From<DecodeError> for tonic::Status {
@@ -64,7 +69,8 @@ fn message(wire: Wire) -> Result<Message, DecodeError> {
             granted: it.granted,
         },
         Wire::Vote(it) => {
-            Message::Vote { last: position("vote.last", it.last_term, it.last_index)? }
+            let last = position("vote.last", it.last_term, it.last_index)?;
+            Message::Vote { last, transfer: it.transfer }
         }
         Wire::VoteReply(it) => Message::VoteReply { granted: it.granted },
         Wire::Append(it) => Message::Append(append(it)?),
@@ -72,8 +78,12 @@ fn message(wire: Wire) -> Result<Message, DecodeError> {
         Wire::Heartbeat(it) => Message::Heartbeat {
             commit: index("heartbeat.commit", it.commit)?,
             round: Round(it.round),
+            sent_at: Instant(it.sent_at),
         },
-        Wire::HeartbeatReply(it) => Message::HeartbeatReply { round: Round(it.round) },
+        Wire::HeartbeatReply(it) => {
+            Message::HeartbeatReply { round: Round(it.round), sent_at: Instant(it.sent_at) }
+        }
+        Wire::TimeoutNow(_) => Message::TimeoutNow,
         Wire::Commit(it) => Message::Commit { commit: index("commit.commit", it.commit)? },
         Wire::Read(it) => Message::Read { question: Round(it.question) },
         Wire::ReadReply(it) => Message::ReadReply {
@@ -152,6 +162,10 @@ fn entries(
     let mut entry = |term, kind, bytes: Bytes| {
         let payload = match kind {
             proto::Kind::Command => Payload::Command(bytes),
+            proto::Kind::Membership => {
+                let membership = Membership::decode(&bytes)?;
+                Payload::Membership(Arc::new(membership))
+            }
             proto::Kind::Empty if bytes.is_empty() => Payload::Empty,
             proto::Kind::Empty => {
                 let rule = "bytes in an entry of kind EMPTY, which has none";
@@ -231,6 +245,7 @@ fn refusal(wire: proto::Refusal) -> Result<Refusal, DecodeError> {
         Ok(Reason::Overloaded) => Ok(Refusal::Overloaded),
         Ok(Reason::TooLarge) => Ok(Refusal::TooLarge),
         Ok(Reason::StorageFailed) => Ok(Refusal::StorageFailed),
+        Ok(Reason::Transferring) => Ok(Refusal::Transferring),
         Ok(Reason::Unspecified) | Err(_) => {
             Err(DecodeError::Missing("propose_reply.refusal.reason"))
         }

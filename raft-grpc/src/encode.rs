@@ -25,18 +25,22 @@ fn message(message: Message) -> Wire {
         Message::PreVoteReply { asked, granted } => {
             Wire::PreVoteReply(proto::PreVoteReply { asked: asked.0, granted })
         }
-        Message::Vote { last } => {
-            Wire::Vote(proto::Vote { last_term: last.term.0, last_index: last.index.0 })
+        Message::Vote { last, transfer } => {
+            let (last_term, last_index) = (last.term.0, last.index.0);
+            Wire::Vote(proto::Vote { last_term, last_index, transfer })
         }
         Message::VoteReply { granted } => Wire::VoteReply(proto::VoteReply { granted }),
         Message::Append(it) => Wire::Append(append(it)),
         Message::AppendReply(it) => Wire::AppendReply(append_reply(it)),
-        Message::Heartbeat { commit, round } => {
-            Wire::Heartbeat(proto::Heartbeat { commit: commit.0, round: round.0 })
+        Message::Heartbeat { commit, round, sent_at } => Wire::Heartbeat(proto::Heartbeat {
+            commit: commit.0,
+            round: round.0,
+            sent_at: sent_at.0,
+        }),
+        Message::HeartbeatReply { round, sent_at } => {
+            Wire::HeartbeatReply(proto::HeartbeatReply { round: round.0, sent_at: sent_at.0 })
         }
-        Message::HeartbeatReply { round } => {
-            Wire::HeartbeatReply(proto::HeartbeatReply { round: round.0 })
-        }
+        Message::TimeoutNow => Wire::TimeoutNow(proto::TimeoutNow {}),
         Message::Commit { commit } => Wire::Commit(proto::Commit { commit: commit.0 }),
         Message::Read { question } => Wire::Read(proto::Read { question: question.0 }),
         Message::ReadReply { question, index } => {
@@ -82,6 +86,7 @@ fn kind(entry: &Entry) -> proto::Kind {
     match entry.payload {
         Payload::Empty => proto::Kind::Empty,
         Payload::Command(_) => proto::Kind::Command,
+        Payload::Membership(_) => proto::Kind::Membership,
     }
 }
 
@@ -89,6 +94,7 @@ fn payloads(entries: &Entries) -> Vec<bytes::Bytes> {
     let payload = |entry: &Entry| match &entry.payload {
         Payload::Empty => bytes::Bytes::new(),
         Payload::Command(bytes) => bytes.clone(),
+        Payload::Membership(membership) => membership.encode().into(),
     };
     entries.iter().map(payload).collect()
 }
@@ -121,6 +127,10 @@ fn refusal(refusal: Refusal) -> proto::Refusal {
         Refusal::Overloaded => (Reason::Overloaded, None),
         Refusal::TooLarge => (Reason::TooLarge, None),
         Refusal::StorageFailed => (Reason::StorageFailed, None),
+        Refusal::Transferring => (Reason::Transferring, None),
+        Refusal::Change(_) | Refusal::Transfer(_) => {
+            unreachable!("only proposals are answered to peers")
+        }
     };
     proto::Refusal { reason: reason.into(), leader: leader.map_or(0, |leader| leader.get()) }
 }

@@ -20,6 +20,7 @@ pub(crate) fn size_bytes(envelope: &Envelope) -> usize {
         | Message::AppendReply(_)
         | Message::Heartbeat { .. }
         | Message::HeartbeatReply { .. }
+        | Message::TimeoutNow
         | Message::Commit { .. }
         | Message::Read { .. }
         | Message::ReadReply { .. }
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_has_one_entry_or_none_stays_whole() {
-        let vote = Message::Vote { last: LogPosition::ZERO };
+        let vote = Message::Vote { last: LogPosition::ZERO, transfer: false };
         let mut vote = envelope(vote);
         assert_eq!(front(&mut vote, 1), None);
         let (previous, commit) = (LogPosition::ZERO, Index::ZERO);

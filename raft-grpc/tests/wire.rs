@@ -7,8 +7,8 @@ use common::id;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use raft_core::{
-    Append, AppendReply, Entry, Envelope, Index, LogPosition, Message, Payload, Refusal, RequestId,
-    Requests, Round, Term,
+    Append, AppendReply, Entry, Envelope, Index, Instant, LogPosition, Message, Payload, Refusal,
+    RequestId, Requests, Round, Term,
 };
 use raft_grpc::{DecodeError, wire};
 
@@ -73,15 +73,22 @@ fn message() -> impl Strategy<Value = Message> {
         position().prop_map(|last| Message::PreVote { last }),
         (number(), any::<bool>())
             .prop_map(|(asked, granted)| Message::PreVoteReply { asked: Term(asked), granted }),
-        position().prop_map(|last| Message::Vote { last }),
+        (position(), any::<bool>()).prop_map(|(last, transfer)| Message::Vote { last, transfer }),
         any::<bool>().prop_map(|granted| Message::VoteReply { granted }),
         append(),
         append_reply(),
-        (number(), any::<u64>()).prop_map(|(commit, round)| Message::Heartbeat {
-            commit: Index(commit),
-            round: Round(round)
+        (number(), any::<u64>(), any::<u64>()).prop_map(|(commit, round, sent)| {
+            Message::Heartbeat {
+                commit: Index(commit),
+                round: Round(round),
+                sent_at: Instant(sent),
+            }
         }),
-        any::<u64>().prop_map(|round| Message::HeartbeatReply { round: Round(round) }),
+        any::<[u64; 2]>().prop_map(|[round, sent]| Message::HeartbeatReply {
+            round: Round(round),
+            sent_at: Instant(sent),
+        }),
+        Just(Message::TimeoutNow),
         number().prop_map(|commit| Message::Commit { commit: Index(commit) }),
         any::<u64>().prop_map(|question| Message::Read { question: Round(question) }),
         (any::<u64>(), number()).prop_map(|(question, index)| Message::ReadReply {

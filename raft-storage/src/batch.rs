@@ -96,6 +96,9 @@ impl Batch {
         match &entry.payload {
             Payload::Empty => self.frame(Kind::EmptyEntry, entry.position(), &[]),
             Payload::Command(bytes) => self.frame(Kind::CommandEntry, entry.position(), bytes),
+            Payload::Membership(membership) => {
+                self.frame(Kind::MembershipEntry, entry.position(), &membership.encode());
+            }
         }
     }
 

@@ -39,6 +39,7 @@ pub(crate) const VOTE_BYTES: usize = 8;
 pub(crate) enum Kind {
     EmptyEntry,
     CommandEntry,
+    MembershipEntry,
     Truncate,
     HardState,
     Commit,
@@ -49,6 +50,7 @@ impl Kind {
         match self {
             Self::EmptyEntry => [1, 0],
             Self::CommandEntry => [1, 1],
+            Self::MembershipEntry => [1, 2],
             Self::Truncate => [2, 0],
             Self::HardState => [3, 0],
             Self::Commit => [4, 0],
@@ -59,6 +61,7 @@ impl Kind {
         match code {
             [1, 0] => Some(Self::EmptyEntry),
             [1, 1] => Some(Self::CommandEntry),
+            [1, 2] => Some(Self::MembershipEntry),
             [2, 0] => Some(Self::Truncate),
             [3, 0] => Some(Self::HardState),
             [4, 0] => Some(Self::Commit),
@@ -191,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_kind_or_group_of_a_later_format_is_told_from_damage() {
-        for (place, value) in [(12, 5), (13, 2), (14, 1)] {
+        for (place, value) in [(12, 5), (13, 3), (14, 1)] {
             let (mut bytes, _) = Frame::new(Kind::Truncate, LogPosition::ZERO, b"").encode();
             bytes[place] = value;
             let check = crc(&bytes[4..]);

@@ -51,7 +51,9 @@ impl Recovered {
     /// With what the state machine says it holds, the state to restore a core from.
     pub fn into_saved(self, applied: Index) -> Saved {
         let Self { hard_state, log, membership, .. } = self;
-        Saved { hard_state, log, membership, applied }
+        let memberships = vec![(Index::ZERO, Arc::new(membership))];
+        let (snapshot, claim) = (log.base(), None);
+        Saved { hard_state, log, memberships, snapshot, applied, claim }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use raft_core::{Entry, Index, LogPosition, LogReader, Payload};
+use raft_core::{Entry, Index, LogPosition, LogReader, Membership, Payload};
 
 use crate::error::{Damage, DiskError, WalError};
 use crate::frame::Kind;
@@ -110,10 +110,12 @@ impl Walk<'_> {
                 stream.align();
             }
             Kind::Truncate | Kind::HardState => stream.skip(&frame),
-            Kind::EmptyEntry | Kind::CommandEntry if frame.position.index < self.next => {
+            Kind::EmptyEntry | Kind::CommandEntry | Kind::MembershipEntry
+                if frame.position.index < self.next =>
+            {
                 stream.skip(&frame);
             }
-            Kind::EmptyEntry | Kind::CommandEntry => {
+            Kind::EmptyEntry | Kind::CommandEntry | Kind::MembershipEntry => {
                 if frame.position.index > self.next {
                     let reason = "an entry is missing before this one";
                     return Err(Stop::Bad { offset, reason });
@@ -138,6 +140,10 @@ impl Walk<'_> {
             let bytes = payloads.split_to(length);
             let payload = match kind {
                 Kind::CommandEntry => Payload::Command(bytes),
+                Kind::MembershipEntry => {
+                    let membership = Membership::decode(&bytes).unwrap_or_default();
+                    Payload::Membership(Arc::new(membership))
+                }
                 Kind::EmptyEntry | Kind::Truncate | Kind::HardState | Kind::Commit => {
                     Payload::Empty
                 }

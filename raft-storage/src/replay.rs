@@ -306,7 +306,7 @@ impl<'a> Replay<'a> {
 /// Reads the payload of a frame and says what it means.
 fn read_step(stream: &mut Stream<'_>, frame: &Frame, place: u64) -> Result<Step, Stop> {
     match frame.kind {
-        Kind::EmptyEntry | Kind::CommandEntry => {
+        Kind::EmptyEntry | Kind::CommandEntry | Kind::MembershipEntry => {
             stream.payload(frame, |_| {})?;
             Ok(Step::Entry { position: frame.position, place })
         }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::io::{Cursor, Read};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
@@ -10,7 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use kontiki::raft_core::{self, Envelope, Lane, LogReader, LogStore, Transport, Write};
 use kontiki::{
-    Config, Entry, Inbox, Index, Membership, Node, NodeId, Payload, Saved, StateMachine, start,
+    Bincode, Codec, Config, Entry, Inbox, Index, Membership, Node, NodeId, Payload, Saved,
+    StateMachine, start,
 };
 use tokio::sync::mpsc;
 
@@ -110,7 +112,7 @@ impl StateMachine for List {
     type Error = String;
 
     fn applied(&self) -> Index {
-        Index::ZERO
+        self.0.lock().map_or(Index::ZERO, |list| list.1)
     }
 
     /// Every other command, so that quick ones and others follow one another.
@@ -136,6 +138,21 @@ impl StateMachine for List {
                 responses.push(list.0.len());
             }
         }
+        Ok(())
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Read + Send>, String> {
+        let list = self.0.lock().map_err(|error| error.to_string())?;
+        let bytes = Bincode.encode(&list.0.iter().map(|it| it.to_vec()).collect::<Vec<_>>());
+        Ok(Box::new(Cursor::new(bytes.map_err(|error| error.to_string())?)))
+    }
+
+    fn restore(&mut self, applied: Index, state: &mut dyn Read) -> Result<(), String> {
+        let mut bytes = Vec::new();
+        state.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        let list: Vec<Vec<u8>> = Bincode.decode(&bytes).map_err(|error| error.to_string())?;
+        let list = list.into_iter().map(Bytes::from).collect();
+        *self.0.lock().map_err(|error| error.to_string())? = (list, applied);
         Ok(())
     }
 }

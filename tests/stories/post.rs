@@ -1,6 +1,6 @@
 //! Links, and the messages on them: to cut and to hold, to deliver, to lose, to repeat, to invent.
 
-use raft_core::{Append, Envelope, Index, LogPosition, Message, NodeId, Round};
+use raft_core::{Append, Envelope, Index, Instant, LogPosition, Message, NodeId, Round};
 use raft_testkit::cluster::{Link, Slot};
 
 use crate::teller::{Teller, extend, id};
@@ -126,8 +126,8 @@ pub(super) fn envelope(words: &[&str]) -> Envelope {
     }
     let message = match words[2] {
         "append" => Message::Append(Append { previous, entries: entries.into(), commit }),
-        "heartbeat" => Message::Heartbeat { commit, round: Round::ZERO },
-        "vote" => Message::Vote { last: previous },
+        "heartbeat" => Message::Heartbeat { commit, round: Round::ZERO, sent_at: Instant(0) },
+        "vote" => Message::Vote { last: previous, transfer: false },
         "vote-reply" => Message::VoteReply { granted: true },
         kind => panic!("what is `{kind}`?"),
     };

@@ -195,7 +195,7 @@ impl Teller {
                 // Whom a follower follows is seen in the status.
                 if followers { Vec::new() } else { vec![format!("{id:?} is {}", role(&change))] }
             }
-            Effect::ReadReady { requests, index } => {
+            Effect::ReadReady { requests, index, .. } => {
                 self.named(id, requests, |_| format!("served at {index}"))
             }
             Effect::Refuse { requests, reason } => self.named(id, requests, |_| match reason {
@@ -204,6 +204,9 @@ impl Teller {
                 Refusal::Overloaded => "refused: overloaded".into(),
                 Refusal::TooLarge => "refused: too large".into(),
                 Refusal::StorageFailed => "refused: storage failed".into(),
+                Refusal::Transferring => "refused: leadership is being handed over".into(),
+                Refusal::Change(error) => format!("refused: {error}"),
+                Refusal::Transfer(error) => format!("refused: {error:?}"),
             }),
             Effect::Resolve { requests, outcome } => self.named(id, requests, |at| match outcome {
                 Outcome::Committed { first } => format!("committed at {}", first.0 + at),
@@ -250,6 +253,9 @@ impl Teller {
             Payload::Empty => format!("{:?}", entry.term),
             Payload::Command(bytes) => {
                 format!("{:?}={}", entry.term, String::from_utf8_lossy(bytes))
+            }
+            Payload::Membership(membership) => {
+                format!("{:?}:{}", entry.term, crate::words::members(membership))
             }
         };
         let words: Vec<String> = log.iter().map(word).collect();

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use raft_core::{AppendReply, Envelope, Message, RoleChange, RoleKind, Term};
+use raft_core::{
+    AppendReply, Envelope, Member, Membership, Message, RoleChange, RoleKind, Standing, Term,
+};
 
 pub fn role_name(role: RoleKind) -> &'static str {
     match role {
@@ -50,11 +52,25 @@ pub fn kind(message: &Message) -> &'static str {
         Message::Heartbeat { .. } => "heartbeat",
         Message::HeartbeatReply { .. } => "heartbeat-reply",
         Message::Commit { .. } => "commit",
+        Message::TimeoutNow => "timeout-now",
         Message::Read { .. } => "read",
         Message::ReadReply { .. } => "read-reply",
         Message::Propose { .. } => "propose",
         Message::ProposeReply { .. } => "propose-reply",
     }
+}
+
+/// Who belongs to a group: `N1 N2 N3-learner`.
+pub fn members(membership: &Membership) -> String {
+    let member = |member: &Member| match member.standing {
+        Standing::Voter { retiring: None } => format!("{:?}", member.id),
+        Standing::Voter { retiring: Some(_) } => format!("{:?}-retiring", member.id),
+        Standing::Learner { promote: false } => format!("{:?}-learner", member.id),
+        Standing::Learner { promote: true } => format!("{:?}-candidate", member.id),
+        Standing::Joining => format!("{:?}-joining", member.id),
+        Standing::Leaving(_) => format!("{:?}-leaving", member.id),
+    };
+    membership.members().iter().map(member).collect::<Vec<_>>().join("+")
 }
 
 /// One line for a message.
@@ -63,7 +79,8 @@ pub fn message(envelope: &Envelope) -> String {
     let yes = |granted: bool| if granted { "yes" } else { "no" };
     let what = match message {
         Message::PreVote { last } => format!("my log ends at {last:?}"),
-        Message::Vote { last } => format!("my log ends at {last:?}"),
+        Message::Vote { last, transfer: false } => format!("my log ends at {last:?}"),
+        Message::Vote { last, transfer: true } => format!("handed over, my log ends at {last:?}"),
         Message::PreVoteReply { granted, .. } => yes(*granted).into(),
         Message::VoteReply { granted } => yes(*granted).into(),
         Message::Append(append) => format!(
@@ -76,9 +93,10 @@ pub fn message(envelope: &Envelope) -> String {
         Message::AppendReply(AppendReply::Reject { previous, hint }) => {
             format!("differ at {previous}, perhaps not at {hint:?}")
         }
-        Message::Heartbeat { commit, round } => format!("commit {commit}, {round:?}"),
-        Message::HeartbeatReply { round } => format!("{round:?}"),
+        Message::Heartbeat { commit, round, .. } => format!("commit {commit}, {round:?}"),
+        Message::HeartbeatReply { round, .. } => format!("{round:?}"),
         Message::Commit { commit } => format!("{commit}"),
+        Message::TimeoutNow => String::new(),
         Message::Read { .. } => String::new(), // The number is drawn by chance.
         Message::ReadReply { index, .. } => format!("at {index}"),
         Message::Propose { requests, .. } => format!("{} entries", requests.count),

@@ -74,6 +74,7 @@ impl<S: LogStore> Journal<S> {
             truncate: None,
             entries: (first.0..self.last.0 + 1).map(entry).collect(),
             hard_state: Some(HardState { term, vote: NodeId::new(1), commit }),
+            snapshot: None,
         }
     }
 }

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use raft_core::{
-    Append, Entries, Entry, Envelope, Index, LogPosition, Message, NodeId, Payload, Round, Term,
-    Transport as _,
+    Append, Entries, Entry, Envelope, Index, Instant, LogPosition, Message, NodeId, Payload, Round,
+    Term, Transport as _,
 };
 use raft_grpc::{ClusterId, Config, GrpcTransport, Identity, Inbound, Incarnation, PeerStats};
 use tokio::net::TcpListener;
@@ -76,9 +76,9 @@ impl Node {
 
     /// Waits until the peer's state is as wanted.
     pub async fn until(&self, peer: u64, what: &str, wanted: impl Fn(&PeerStats) -> bool) {
-        let end = Instant::now() + PATIENCE;
+        let end = std::time::Instant::now() + PATIENCE;
         while !wanted(&self.stats(peer)) {
-            assert!(Instant::now() < end, "no {what}: {:#?}", self.stats(peer));
+            assert!(std::time::Instant::now() < end, "no {what}: {:#?}", self.stats(peer));
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
@@ -126,7 +126,7 @@ pub async fn receive(lane: &mut mpsc::Receiver<Vec<Envelope>>, count: usize) -> 
 }
 
 pub fn heartbeat(from: u64, to: u64, round: u64) -> Envelope {
-    let message = Message::Heartbeat { commit: Index(3), round: Round(round) };
+    let message = Message::Heartbeat { commit: Index(3), round: Round(round), sent_at: Instant(0) };
     Envelope { from: id(from), to: id(to), term: Term(5), message }
 }
 

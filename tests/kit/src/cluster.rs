@@ -267,7 +267,7 @@ impl Cluster {
     pub fn read(&mut self, id: NodeId) -> Option<Requests> {
         let requests = self.number(id, 1)?;
         self.oracles.on_read(id, self.clock, requests);
-        self.tell(id, Event::Read { requests });
+        self.tell(id, Event::Read { requests, lease: false });
         Some(requests)
     }
 

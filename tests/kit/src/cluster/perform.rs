@@ -69,7 +69,10 @@ impl Cluster {
                 let after = self.dice.within(self.conditions.load);
                 self.schedule(id, after, Task::Tell(Event::Loaded { peer, entries }));
             }
+            Effect::Install { .. } | Effect::SendSnapshot { .. } | Effect::CancelSnapshots => {}
             Effect::ReadReady { .. }
+            | Effect::Transferred { .. }
+            | Effect::MembershipChanged { .. }
             | Effect::Resolve { .. }
             | Effect::Refuse { .. }
             | Effect::PeerRegressed { .. }

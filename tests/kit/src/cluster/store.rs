@@ -7,6 +7,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use raft_core::{
     Entries, Entry, HardState, Index, LogPosition, Membership, Saved, Term, TermRuns, Ticket, Write,
@@ -75,7 +76,9 @@ impl Image {
         for entry in &self.log {
             log.push(entry.index, entry.index, entry.term);
         }
-        Saved { hard_state: self.hard_state, log, membership, applied }
+        let memberships = vec![(Index::ZERO, Arc::new(membership))];
+        let (hard_state, snapshot, claim) = (self.hard_state, LogPosition::ZERO, None);
+        Saved { hard_state, log, memberships, snapshot, applied, claim }
     }
 }
 

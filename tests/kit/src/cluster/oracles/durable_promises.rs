@@ -16,7 +16,7 @@ impl Oracle {
             let Effect::Send(Envelope { to, term, message, .. }) = effect else { continue };
             match message {
                 Message::VoteReply { granted: true } => self.voted(step, *to, "grants"),
-                Message::Vote { last } => {
+                Message::Vote { last, .. } => {
                     self.voted(step, id, "stands");
                     let durable = step.member().store().durable().term_at(last.index);
                     assert_eq!(durable, Some(last.term), "{id:?} stands with a log it may lose");

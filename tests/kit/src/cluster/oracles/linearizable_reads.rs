@@ -26,7 +26,7 @@ impl Oracle {
 
     pub(super) fn observe(&mut self, step: &Step<'_>) {
         for effect in step.effects {
-            let &Effect::ReadReady { requests, index } = effect else { continue };
+            let &Effect::ReadReady { requests, index, .. } = effect else { continue };
             for request in requests.first.0..requests.end().0 {
                 let floor = self.floors.remove(&(step.id, RequestId(request)));
                 let floor = floor.expect("only what was asked is answered");
