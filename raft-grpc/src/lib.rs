@@ -17,7 +17,7 @@
 //!
 //! ```
 //! # use std::collections::BTreeMap;
-//! # use raft_core::{Envelope, Index, Message, NodeId, Round, Term, Transport};
+//! # use raft_core::{Envelope, Index, Instant, Message, NodeId, Round, Term, Transport};
 //! # use raft_grpc::{ClusterId, Config, GrpcTransport, Identity, Inbound, Incarnation};
 //! # use tokio::{net::TcpListener, sync::mpsc};
 //! # #[tokio::main]
@@ -42,7 +42,7 @@
 //! tokio::spawn(one.serve(a, std::future::pending()));
 //! tokio::spawn(two.serve(b, std::future::pending()));
 //!
-//! let message = Message::Heartbeat { commit: Index(1), round: Round(1) };
+//! let message = Message::Heartbeat { commit: Index(1), round: Round(1), sent_at: Instant(0) };
 //! one.send(&mut vec![Envelope { from: node(1), to: node(2), term: Term(1), message }]);
 //! assert_eq!(received.recv().await.unwrap()[0].from, node(1));
 //! # Ok(())

@@ -2,13 +2,15 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use common::id;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use raft_core::{
-    Append, AppendReply, Entry, Envelope, Index, Instant, LogPosition, Message, Payload, Refusal,
-    RequestId, Requests, Round, Term,
+    Append, AppendReply, Entry, Envelope, Index, Instant, LogPosition, Membership, Message,
+    Payload, Refusal, RequestId, Requests, Round, Term,
 };
 use raft_grpc::{DecodeError, wire};
 
@@ -23,7 +25,12 @@ fn position() -> impl Strategy<Value = LogPosition> {
 
 fn payload() -> impl Strategy<Value = Payload> {
     let command = vec(any::<u8>(), 0..40).prop_map(|it| Payload::Command(Bytes::from(it)));
-    prop_oneof![1 => Just(Payload::Empty), 4 => command]
+    let membership = vec(1..99u64, 1..5).prop_map(|ids| {
+        let voters: std::collections::BTreeSet<_> = ids.into_iter().map(id).collect();
+        let membership = Membership::new(voters).expect("at least one voter");
+        Payload::Membership(Arc::new(membership))
+    });
+    prop_oneof![1 => Just(Payload::Empty), 4 => command, 1 => membership]
 }
 
 fn append() -> impl Strategy<Value = Message> {
