@@ -16,7 +16,8 @@
 //! let (mut wal, _) = Wal::create(home.path(), identity, &founders, &Options::default())?;
 //! let payload = Payload::Command("a command".into());
 //! let entries = Entries::from(Entry { index: Index(1), term: Term(1), payload });
-//! wal.persist(&[Write { ticket: Ticket(1), truncate: None, entries, hard_state: None }])?;
+//! let ticket = Ticket(1);
+//! wal.persist(&[Write { ticket, truncate: None, entries, hard_state: None, snapshot: None }])?;
 //! // Entry 1 is durable from here on.
 //! wal.close()?;
 //!

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use raft_core::{Entry, Index, LogPosition, LogReader, Membership, Payload};
+use raft_core::{Entry, Index, LogPosition, LogReader, Membership, MembershipDecodeError, Payload};
 
 use crate::error::{Damage, DiskError, WalError};
 use crate::frame::Kind;
@@ -96,8 +96,7 @@ impl Walk<'_> {
                 break;
             }
         }
-        self.deliver();
-        Ok(())
+        self.deliver(&stretch.segment)
     }
 
     /// Reads one frame, or says that no more bytes fit.
@@ -134,14 +133,15 @@ impl Walk<'_> {
         Ok(true)
     }
 
-    fn deliver(&mut self) {
+    fn deliver(&mut self, segment: &Segment) -> Result<(), WalError> {
         let mut payloads = Bytes::from(std::mem::take(&mut self.payloads));
         for (position, kind, length) in self.found.drain(..) {
             let bytes = payloads.split_to(length);
             let payload = match kind {
                 Kind::CommandEntry => Payload::Command(bytes),
                 Kind::MembershipEntry => {
-                    let membership = Membership::decode(&bytes).unwrap_or_default();
+                    let membership = Membership::decode(&bytes)
+                        .map_err(|error| unreadable(segment, position, error))?;
                     Payload::Membership(Arc::new(membership))
                 }
                 Kind::EmptyEntry | Kind::Truncate | Kind::HardState | Kind::Commit => {
@@ -151,6 +151,7 @@ impl Walk<'_> {
             let LogPosition { term, index } = position;
             self.entries.push(Entry { index, term, payload });
         }
+        Ok(())
     }
 
     fn failure(&self, segment: &Segment, stop: Stop) -> WalError {
@@ -166,6 +167,12 @@ impl Walk<'_> {
             Stop::Disk(error) => WalError::from(DiskError { verb: "read", ..error }),
         }
     }
+}
+
+/// The checksums hold, so these are the bytes that were written; this version cannot read them.
+fn unreadable(segment: &Segment, position: LogPosition, error: MembershipDecodeError) -> WalError {
+    let reason = format!("entry {position:?}: {error}");
+    Damage { file: segment.path.clone(), offset: 0, reason, intact: LogPosition::ZERO }.into()
 }
 
 /// The map is whole between any two statements, so a panic elsewhere does not spoil it.

@@ -73,6 +73,7 @@ pub fn entries(write: impl IntoIterator<Item = Entry>) -> Write {
         truncate: None,
         entries: write.into_iter().collect(),
         hard_state: None,
+        snapshot: None,
     }
 }
 
