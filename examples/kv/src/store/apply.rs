@@ -3,7 +3,7 @@
 //! such a thing would differ from the others for ever).
 
 use bytes::Bytes;
-use kontiki::{Entry, Index, Payload};
+use kontiki::{Entry, Index, NodeId, Payload};
 use prost::Message;
 
 use super::error::{Failure, KvError, StoreError};
@@ -46,6 +46,7 @@ pub(super) fn is_put_or_empty(entry: &Entry) -> bool {
     match &entry.payload {
         Payload::Empty => true,
         Payload::Command(bytes) => bytes.first() == Some(&PUT),
+        Payload::Membership(_) => false,
     }
 }
 
@@ -56,7 +57,14 @@ pub(super) fn apply(state: &mut State, entry: &Entry) -> Result<Option<Response>
         return Err(StoreError::OutOfOrder { expected, found: entry.index });
     }
     state.mark.applied = entry.index;
-    let Payload::Command(bytes) = &entry.payload else { return Ok(None) };
+    let bytes = match &entry.payload {
+        Payload::Command(bytes) => bytes,
+        Payload::Membership(membership) => {
+            forget_members(state, membership.removed());
+            return Ok(None);
+        }
+        Payload::Empty => return Ok(None),
+    };
     match perform(state, bytes) {
         Ok(answer) => Ok(Some(Ok(answer))),
         Err(Failure::Refused(error)) => Ok(Some(Err(error))),
@@ -113,4 +121,16 @@ fn set_member(state: &mut State, member: SetMember) {
     let mut members = (*state.mark.members).clone();
     members.insert(member.id, member);
     state.mark.members = std::sync::Arc::new(members);
+}
+
+/// Drops what those said of themselves who are no members any more. Who is one is for the group's
+/// membership alone to say (scenario B74).
+fn forget_members(state: &mut State, removed: &[NodeId]) {
+    if removed.iter().any(|id| state.mark.members.contains_key(&id.get())) {
+        let mut members = (*state.mark.members).clone();
+        for id in removed {
+            members.remove(&id.get());
+        }
+        state.mark.members = std::sync::Arc::new(members);
+    }
 }

@@ -36,7 +36,7 @@ pub(super) struct Mark {
 
 impl Mark {
     /// That of a store to which nothing was ever applied.
-    fn fresh() -> Self {
+    pub fn fresh() -> Self {
         Self { applied: Index::ZERO, revision: 1, compacted: -1, members: Arc::default() }
     }
 }
@@ -62,6 +62,24 @@ pub(super) fn encode_mark(mark: &Mark, upkeep: &Upkeep) -> Vec<u8> {
     .encode_to_vec()
 }
 
+/// Reads what [`encode_mark`] wrote.
+pub(super) fn decode_mark(row: &[u8]) -> Result<(Mark, Upkeep), StoreError> {
+    let mark =
+        StoreMark::decode(row).map_err(|_| StoreError::Corrupt("the mark cannot be read"))?;
+    if mark.format > FORMAT {
+        return Err(StoreError::NewerFormat { found: mark.format, known: FORMAT });
+    }
+    let upkeep = Upkeep { sweep: mark.sweep.unwrap_or_default(), kept_bytes: mark.kept_bytes };
+    let members = mark.members.into_iter().map(|member| (member.id, member));
+    let mark = Mark {
+        applied: Index(mark.applied),
+        revision: mark.revision,
+        compacted: mark.compacted,
+        members: Arc::new(members.collect()),
+    };
+    Ok((mark, upkeep))
+}
+
 /// A consistent reading of the tables. `mark.revision` is the newest revision in `keys`; rows of
 /// later ones can be in the other two tables after a crash, and are never looked at.
 pub(super) struct Base {
@@ -77,23 +95,7 @@ impl Base {
         let snapshot = tables.db.snapshot();
         let (mark, upkeep) = match snapshot.get(&tables.keys, MARK)? {
             None => (Mark::fresh(), Upkeep::default()),
-            Some(row) => {
-                let mark = StoreMark::decode(&row[..])
-                    .map_err(|_| StoreError::Corrupt("the mark cannot be read"))?;
-                if mark.format > FORMAT {
-                    return Err(StoreError::NewerFormat { found: mark.format, known: FORMAT });
-                }
-                let upkeep =
-                    Upkeep { sweep: mark.sweep.unwrap_or_default(), kept_bytes: mark.kept_bytes };
-                let members = mark.members.into_iter().map(|member| (member.id, member));
-                let mark = Mark {
-                    applied: Index(mark.applied),
-                    revision: mark.revision,
-                    compacted: mark.compacted,
-                    members: Arc::new(members.collect()),
-                };
-                (mark, upkeep)
-            }
+            Some(row) => decode_mark(&row)?,
         };
         Ok(Self { tables, snapshot, mark, upkeep })
     }
@@ -145,7 +147,10 @@ impl Base {
     }
 
     /// The changes from `from` on, in order of revision, those that were not swept away.
-    pub fn changes(&self, from: Revision) -> impl Iterator<Item = Result<Change, StoreError>> {
+    pub fn changes(
+        &self,
+        from: Revision,
+    ) -> impl Iterator<Item = Result<Change, StoreError>> + Send + use<> {
         let end = Revision { main: self.mark.revision, sub: u32::MAX };
         let rows = self.snapshot.range(&self.tables.revisions, from.row()..=end.row());
         rows.map(|row| {

@@ -18,7 +18,7 @@ const CHANGE_BYTES: usize = 256;
 
 /// Changes in order of revision; `older[i]` is the change before `changes[i]` to the same key,
 /// and `newest` has the last change of each key.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Delta {
     changes: Vec<Change>,
     older: Vec<u32>,

@@ -1,6 +1,7 @@
 //! What can go wrong, and for whom: a [`KvError`] is the caller's, and every replica comes to
 //! the same one; a [`StoreError`] is this machine's, and stops the node.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use kontiki::Index;
@@ -113,6 +114,9 @@ pub enum StoreError {
         /// The entry that came.
         found: Index,
     },
+    /// A snapshot is of no use.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
     /// A thread of the store could not be started.
     #[error("the store cannot start its thread: {0}")]
     Thread(Arc<std::io::Error>),
@@ -126,6 +130,54 @@ impl From<fjall::Error> for StoreError {
             error => Self::Tables(Arc::new(error)),
         }
     }
+}
+
+/// Why a snapshot of the store is of no use. Nothing was changed by it.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// It begins as none does.
+    #[error("this is no snapshot of the key-value store: name one that Kontiki has written")]
+    Foreign,
+    /// A later version of this program wrote it.
+    #[error("the snapshot has format {found}, and this program knows {known}: upgrade it")]
+    NewerFormat {
+        /// The format of the snapshot.
+        found: u32,
+        /// The newest format that can be read.
+        known: u32,
+    },
+    /// It ends too early.
+    #[error("the snapshot is cut off after {at} bytes: copy it again, or use another one")]
+    Cut {
+        /// How many bytes there are.
+        at: u64,
+    },
+    /// Its checksums, or its content, contradict themselves.
+    #[error("the snapshot is damaged, at byte {at} or before: use another copy, or another one")]
+    Damaged {
+        /// Up to where it was read.
+        at: u64,
+    },
+    /// It cannot be read.
+    #[error("the snapshot cannot be read: {0}")]
+    Read(Arc<std::io::Error>),
+    /// It holds the effects of other entries than it should.
+    #[error("the snapshot goes up to entry {found:?} where {expected:?} was named: use its own")]
+    OtherIndex {
+        /// The entry that was named.
+        expected: Index,
+        /// The entry that it goes up to.
+        found: Index,
+    },
+    /// Revisions end at 2⁶³, and a cluster needs some that are left.
+    #[error("revision {from} cannot be moved on so far: take a smaller bump")]
+    BumpTooFar {
+        /// The newest revision in the snapshot.
+        from: i64,
+    },
+    /// A new store is not made on top of something else.
+    #[error("{0} is not empty: name a directory that does not exist yet")]
+    Occupied(PathBuf),
 }
 
 /// Why there is no answer: either of the two.

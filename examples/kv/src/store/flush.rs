@@ -21,10 +21,21 @@ pub(super) fn flush(base: &Base, frozen: &Frozen) -> Result<Base, StoreError> {
     let mut upkeep = base.upkeep.clone();
     let kept_bytes = frozen.delta.since(Revision::NONE).iter().map(Change::kept_bytes);
     upkeep.kept_bytes += kept_bytes.sum::<u64>();
-    write_revisions(&base.tables, &frozen.delta)?;
-    write_index(&base.tables, &frozen.delta)?;
-    write_keys(&base.tables, &frozen.delta, &frozen.mark, &upkeep)?;
+    let mark = encode_mark(&frozen.mark, &upkeep);
+    write_changes(&base.tables, &frozen.delta, frozen.mark.compacted, Some(mark))?;
     Base::read(base.tables.clone())
+}
+
+/// Writes changes, and the mark with the last of them.
+pub(super) fn write_changes(
+    tables: &Tables,
+    delta: &Delta,
+    compacted: i64,
+    mark: Option<Vec<u8>>,
+) -> Result<(), StoreError> {
+    write_revisions(tables, delta)?;
+    write_index(tables, delta, compacted)?;
+    write_keys(tables, delta, mark)
 }
 
 /// Writes all changes.
@@ -37,7 +48,11 @@ pub(super) fn write_revisions(tables: &Tables, delta: &Delta) -> Result<(), Stor
 }
 
 /// Writes a row for each deletion, and for each version that is not its key's newest any more.
-pub(super) fn write_index(tables: &Tables, delta: &Delta) -> Result<(), StoreError> {
+pub(super) fn write_index(
+    tables: &Tables,
+    delta: &Delta,
+    compacted: i64,
+) -> Result<(), StoreError> {
     let mut rows = tables.index.start_ingestion()?;
     for history in delta.histories() {
         let mut oldest = None;
@@ -47,9 +62,11 @@ pub(super) fn write_index(tables: &Tables, delta: &Delta) -> Result<(), StoreErr
             }
             oldest = Some(change);
         }
-        // The version that the first of these changes replaced or deleted is in the tables.
-        if let Some(Change { key, previous, .. }) = oldest
+        // The version that the first of these changes replaced or deleted is in the tables,
+        // unless it was given up.
+        if let Some(Change { key, at, previous, .. }) = oldest
             && !previous.is_none()
+            && at.main > compacted
         {
             rows.write(index_row(key, *previous), INDEX_PUT)?;
         }
@@ -59,12 +76,7 @@ pub(super) fn write_index(tables: &Tables, delta: &Delta) -> Result<(), StoreErr
 
 /// Writes the newest version of each key, takes out the keys that were deleted, and sets the
 /// mark.
-fn write_keys(
-    tables: &Tables,
-    delta: &Delta,
-    mark: &Mark,
-    upkeep: &Upkeep,
-) -> Result<(), StoreError> {
+fn write_keys(tables: &Tables, delta: &Delta, mark: Option<Vec<u8>>) -> Result<(), StoreError> {
     let mut rows = tables.keys.start_ingestion()?;
     for mut history in delta.histories() {
         let oldest = history.clone().last();
@@ -76,7 +88,9 @@ fn write_keys(
             None => {}
         }
     }
-    rows.write(MARK, encode_mark(mark, upkeep))?;
+    if let Some(mark) = mark {
+        rows.write(MARK, mark)?;
+    }
     Ok(rows.finish()?)
 }
 

@@ -1,11 +1,7 @@
-//! A hash of what the store keeps, for comparing members: it depends on the entries that were
-//! applied, and not on what was flushed, merged or swept so far.
+//! A hash of what the store keeps, for comparing members.
 
-use std::sync::Arc;
-
-use super::base::{Base, Mark};
-use super::error::{Failure, KvError, StoreError};
-use super::format::{Change, Revision};
+use super::error::Failure;
+use super::history::{History, append_hash};
 use super::keeper::Shared;
 
 /// The hash of a store, and what it covers.
@@ -21,41 +17,19 @@ pub struct StateHash {
 
 pub(super) fn hash(shared: &Shared, at: Option<i64>) -> Result<StateHash, Failure> {
     let at = at.filter(|at| *at > 0);
-    let wanted = {
+    let view = {
         let state = shared.read();
         state.readable(at.unwrap_or(0))?;
-        state.mark.clone()
+        state.clone()
     };
-    // It is taken from the tables alone, so as not to hold up writers.
-    let is_flushed = |mark: &Mark| mark.applied >= wanted.applied;
-    if !is_flushed(&shared.read().base.mark) {
-        shared.demand_flush();
-        shared.wait_until(|state| is_flushed(&state.base.mark))?;
-    }
-    let base = Arc::clone(&shared.read().base);
-    let (revision, compacted) = (at.unwrap_or(wanted.revision), base.mark.compacted);
-    if revision < compacted {
-        return Err(KvError::Compacted.into());
-    }
+    let (revision, compacted) = (at.unwrap_or(view.mark.revision), view.mark.compacted);
     let mut hash = 0;
-    for change in base.changes(Revision::NONE) {
+    for change in History::new(view) {
         let change = change?;
         if change.at.main > revision {
             break;
         }
-        if change.at.main > compacted || survives(&base, &change, compacted)? {
-            hash = crc32c::crc32c_append(hash, &change.at.row());
-            hash = crc32c::crc32c_append(hash, &change.encode());
-        }
+        hash = append_hash(hash, &change, &change.encode());
     }
     Ok(StateHash { hash, revision, compacted })
-}
-
-/// Whether a compaction at or after this change keeps it.
-fn survives(base: &Base, change: &Change, compacted: i64) -> Result<bool, StoreError> {
-    if change.put.is_none() {
-        return Ok(change.at.main == compacted);
-    }
-    let kept = base.find(&change.key, compacted)?;
-    Ok(kept.is_some_and(|kept| kept.modified == change.at))
 }

@@ -70,6 +70,15 @@ impl Shared {
         self.state.write().expect("no request panicked")
     }
 
+    /// Replaces everything. The keeper drops what it was writing; what it is to do is found anew.
+    pub fn replace(&self, state: State) {
+        let mut current = self.write();
+        self.progress.send_replace(Progress::from(&*state.base));
+        *current = state;
+        drop(current);
+        self.demand_flush();
+    }
+
     /// Whether the state is free at this moment, and holds less than this many fresh bytes.
     pub fn has_room(&self, bytes_max: usize) -> bool {
         self.state.try_write().is_ok_and(|state| state.active.bytes() < bytes_max)
@@ -196,29 +205,32 @@ fn work(shared: &Shared, turn: Turn) -> Result<bool, StoreError> {
     };
     let new = match &frozen {
         Some(frozen) => {
-            wait_for_merges(shared, &base.tables);
+            wait_for_merges(&base.tables, || shared.control().is_stopping);
             flush(&base, frozen)?
         }
         None if sweep::is_due(&base) => {
-            wait_for_merges(shared, &base.tables);
+            wait_for_merges(&base.tables, || shared.control().is_stopping);
             sweep::step(&base, sweep::STEP_CHANGES)?
         }
         None => return Ok(false),
     };
     let (progress, is_due) = (Progress::from(&new), sweep::is_due(&new));
-    {
-        let mut state = shared.write();
-        state.base = Arc::new(new);
-        if frozen.is_some() {
-            state.frozen = None;
-        }
+    let mut state = shared.write();
+    if !Arc::ptr_eq(&state.base, &base) {
+        // Everything was replaced in the meantime: this is of no use any more.
+        return Ok(sweep::is_due(&state.base));
+    }
+    state.base = Arc::new(new);
+    if frozen.is_some() {
+        state.frozen = None;
     }
     shared.progress.send_replace(progress);
     Ok(is_due)
 }
 
-fn wait_for_merges(shared: &Shared, tables: &Tables) {
-    while tables.runs() > RUNS_MAX && !shared.control().is_stopping {
+/// Waits until the tables have few enough runs to get one more.
+pub(super) fn wait_for_merges(tables: &Tables, is_stopping: impl Fn() -> bool) {
+    while tables.runs() > RUNS_MAX && !is_stopping() {
         std::thread::sleep(MERGE_POLL);
     }
 }

@@ -24,10 +24,12 @@ mod error;
 mod flush;
 mod format;
 mod hash;
+mod history;
 mod keeper;
 mod range;
 mod reader;
 mod scan;
+mod snapshot;
 mod span;
 mod state;
 mod sweep;
@@ -39,6 +41,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,15 +49,17 @@ use std::time::Duration;
 use kontiki::{Entry, Index};
 
 pub use apply::{Answer, Response, encode};
-pub use error::{Failure, KvError, StoreError};
+pub use error::{Failure, KvError, SnapshotError, StoreError};
 pub use format::KEY_BYTES_MAX;
 pub use keeper::Progress;
 pub use reader::{Size, StateHash, StoreReader};
+pub use snapshot::{RevisionBump, SnapshotStatus, snapshot_status};
 pub use txn::{is_serializable, only_reads};
 pub use validate::{validate_delete_range, validate_put, validate_range, validate_txn};
 
 use base::Base;
 use keeper::{Keeper, Shared};
+use snapshot::{Incoming, Outgoing};
 use state::State;
 use tables::Tables;
 
@@ -156,6 +161,73 @@ impl Store {
             self.shared.wait_until(|state| state.frozen.is_none())?;
         }
         self.shared.check()
+    }
+
+    /// The state as it is now, as bytes that [`restore`](Self::restore) takes; `snapshot.rs` says
+    /// what they are. Nothing waits for it to be read, and nothing that happens meanwhile changes
+    /// it. As long as it is there, what it shows stays on disk.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn snapshot(&self) -> Result<Box<dyn Read + Send>, StoreError> {
+        self.shared.check()?;
+        let view = self.shared.read().clone();
+        Ok(Box::new(Outgoing::new(view)))
+    }
+
+    /// Replaces the whole state by that of a snapshot, which is durable then. Readers see all of
+    /// the old state until they see all of the new one. Both are on disk for a while.
+    ///
+    /// # Errors
+    /// The snapshot is of no use, or does not go up to `applied`, or the store failed. The state is
+    /// what it was before, as it is after a crash in the middle.
+    pub fn restore(&mut self, applied: Index, state: &mut dyn Read) -> Result<(), StoreError> {
+        self.shared.check()?;
+        let old = self.shared.read().base.tables.clone();
+        let mut incoming = Incoming::open(state)?;
+        let mark = incoming.mark.clone();
+        if mark.applied != applied {
+            let (expected, found) = (applied, mark.applied);
+            return Err(SnapshotError::OtherIndex { expected, found }.into());
+        }
+        let new = old.next_generation()?;
+        let base = match snapshot::load(&mut incoming, &new, &mark) {
+            Ok(base) => base,
+            Err(error) => {
+                new.delete()?;
+                return Err(error);
+            }
+        };
+        self.shared.replace(State::new(base));
+        old.delete()
+    }
+
+    /// Makes the store of a new cluster's member in `path`, where nothing is yet: the content of a
+    /// snapshot, to which no entry was applied, with revisions moved on. Every member is made of
+    /// the same snapshot in the same way.
+    ///
+    /// # Errors
+    /// Something is in `path`, the snapshot is of no use, or the disk failed. Nothing is in `path`.
+    pub fn restore_for_new_cluster(
+        path: &Path,
+        mut snapshot: impl Read,
+        bump: RevisionBump,
+    ) -> Result<SnapshotStatus, StoreError> {
+        if !tables::is_vacant(path)? {
+            return Err(SnapshotError::Occupied(path.to_owned()).into());
+        }
+        let mut incoming = Incoming::open(&mut snapshot)?;
+        let mark = bump.new_cluster(&incoming.mark)?;
+        Tables::make(path, Options::default().cache_bytes, |tables| {
+            snapshot::load(&mut incoming, tables, &mark).map(drop)
+        })?;
+        Ok(incoming.status())
+    }
+
+    /// Has the store flush soon, so that [`durable_applied`](Self::durable_applied) comes up to
+    /// what is applied now. Without it that takes [`Options::flush_interval`].
+    pub fn request_flush(&self) {
+        self.shared.demand_flush();
     }
 
     /// Writes to disk all that was applied so far, and returns when it is durable.

@@ -102,9 +102,7 @@ impl StoreReader {
             let from = Revision { main: from.max(0), sub: 0 };
             let mut fresh = Vec::new();
             if !is_flushed {
-                let frozen = state.frozen.as_ref().map(|frozen| frozen.delta.since(from));
-                let changes = frozen.unwrap_or_default().iter().chain(state.active.since(from));
-                let changes = changes.map(|change| Ok(change.clone()));
+                let changes = state.fresh_changes(from).map(|change| Ok(change.clone()));
                 fresh = whole_revisions(changes, events_max)?;
             }
             (is_flushed.then(|| Arc::clone(&state.base)), fresh)

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use super::base::{Base, Mark};
 use super::delta::{Delta, Fresh};
 use super::error::{KvError, StoreError};
-use super::format::{Change, Version};
+use super::format::{Change, Revision, Version};
 use super::scan::Scan;
 use super::span::Span;
 
@@ -29,7 +29,9 @@ pub(super) struct Frozen {
     pub mark: Mark,
 }
 
-/// The content of the store; `base.mark <= frozen.mark <= mark`.
+/// The content of the store; `base.mark <= frozen.mark <= mark`. A clone is a view of it that
+/// stays as it is, and shares all but the list of the active changes.
+#[derive(Clone)]
 pub(super) struct State {
     pub active: Delta,
     pub frozen: Option<Arc<Frozen>>,
@@ -77,6 +79,12 @@ impl State {
         assert!(self.frozen.is_none(), "one flush at a time");
         let delta = std::mem::take(&mut self.active);
         self.frozen = Some(Arc::new(Frozen { delta, mark: self.mark.clone() }));
+    }
+
+    /// The changes in memory from `from` on, in order of revision.
+    pub fn fresh_changes(&self, from: Revision) -> impl Iterator<Item = &Change> {
+        let frozen = self.frozen.as_ref().map(|frozen| frozen.delta.since(from));
+        frozen.unwrap_or_default().iter().chain(self.active.since(from))
     }
 
     fn fresh(&self, key: &[u8], at: i64) -> Option<&Change> {

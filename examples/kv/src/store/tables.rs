@@ -1,5 +1,6 @@
 //! The three tables on disk: how they are made and opened. `format.rs` says what is in them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -8,11 +9,14 @@ use fjall::config::FilterPolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions};
 
 use super::error::StoreError;
+use super::format::MARK;
 
-/// The tables, and the database that they are in.
+/// The tables, and the database that they are in. A restored snapshot is a generation of tables
+/// of its own. The newest one that has a mark is the store; any other is a rest.
 #[derive(Clone)]
 pub(super) struct Tables {
     pub db: Database,
+    generation: u64,
     pub keys: Keyspace,
     pub revisions: Keyspace,
     pub index: Keyspace,
@@ -21,16 +25,64 @@ pub(super) struct Tables {
 impl Tables {
     /// Opens the tables in `path`, and makes them first where there is nothing.
     pub fn open(path: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
-        if is_vacant(path).map_err(fjall::Error::Io)? {
-            make(path, cache_bytes)?;
+        if is_vacant(path)? {
+            Self::make(path, cache_bytes, |_| Ok(()))?;
         }
         Self::open_in(path, cache_bytes)
+    }
+
+    /// Makes tables in `path`, and fills them. Fjall cannot open what it had only begun to make,
+    /// so they get their name when they are complete: whatever a crash leaves before that is made
+    /// again.
+    pub fn make(
+        path: &Path,
+        cache_bytes: u64,
+        fill: impl FnOnce(&Self) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut begun = path.as_os_str().to_owned();
+        begun.push(".new");
+        let begun = Path::new(&begun);
+        remove(begun)?;
+        let filled = Self::open_in(begun, cache_bytes).and_then(|tables| fill(&tables));
+        if filled.is_err() {
+            remove(begun)?;
+        }
+        filled?;
+        Ok(rename(begun, path).map_err(fjall::Error::Io)?)
     }
 
     fn open_in(path: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
         // One worker merges tables in the background. Fjall's own journal and memtables stay
         // empty, because flushes write whole tables.
         let db = Database::builder(path).cache_size(cache_bytes).worker_threads(1).open()?;
+        let mut newest = Self::generation(&db, 0)?;
+        for generation in generations(&db) {
+            let tables = Self::generation(&db, generation)?;
+            let rest = match tables.keys.contains_key(MARK)? {
+                true => std::mem::replace(&mut newest, tables),
+                false => tables,
+            };
+            rest.delete()?;
+        }
+        Ok(newest)
+    }
+
+    /// Makes the empty tables that are to replace these. Without a mark they are nothing yet.
+    pub fn next_generation(&self) -> Result<Self, StoreError> {
+        Self::generation(&self.db, self.generation + 1)
+    }
+
+    /// Deletes these tables. Who still reads them can go on: the files go when nobody does.
+    pub fn delete(self) -> Result<(), StoreError> {
+        // The mark goes first: what is left after a crash is not taken for a store.
+        for table in [self.keys, self.index, self.revisions] {
+            self.db.delete_keyspace(table)?;
+        }
+        Ok(())
+    }
+
+    /// Opens tables, or makes empty ones.
+    fn generation(db: &Database, generation: u64) -> Result<Self, StoreError> {
         let searched = KeyspaceCreateOptions::default;
         // Rows of these two are found by a scan, or are known to be there: no Bloom filter.
         let scanned = || {
@@ -38,10 +90,14 @@ impl Tables {
                 .filter_policy(FilterPolicy::disabled())
                 .expect_point_read_hits(true)
         };
-        let keys = db.keyspace("keys", searched)?;
-        let revisions = db.keyspace("revisions", scanned)?;
-        let index = db.keyspace("index", scanned)?;
-        Ok(Self { db, keys, revisions, index })
+        let name = |name: &str| match generation {
+            0 => name.to_owned(),
+            _ => format!("{name}.{generation}"),
+        };
+        let keys = db.keyspace(&name("keys"), searched)?;
+        let revisions = db.keyspace(&name("revisions"), scanned)?;
+        let index = db.keyspace(&name("index"), scanned)?;
+        Ok(Self { db: db.clone(), generation, keys, revisions, index })
     }
 
     /// Bytes of the tables on disk.
@@ -59,21 +115,18 @@ impl Tables {
     }
 }
 
-/// Makes empty tables in `path`. Fjall cannot open what it had only begun to make, so they get
-/// their name when they are complete: whatever a crash leaves before that is made again.
-fn make(path: &Path, cache_bytes: u64) -> Result<(), StoreError> {
-    let mut begun = path.as_os_str().to_owned();
-    begun.push(".new");
-    let begun = Path::new(&begun);
-    match fs::remove_dir_all(begun) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(fjall::Error::Io(error).into());
-        }
-        Ok(()) | Err(_) => {}
+/// The generations after the first that are there, whole or not, ascending.
+fn generations(db: &Database) -> BTreeSet<u64> {
+    let generation = |name: &str| name.rsplit_once('.')?.1.parse().ok();
+    db.list_keyspace_names().iter().filter_map(|name| generation(name)).collect()
+}
+
+/// Removes a directory, if it is there.
+fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(fjall::Error::Io(error).into()),
+        Ok(()) | Err(_) => Ok(()),
     }
-    drop(Tables::open_in(begun, cache_bytes)?);
-    rename(begun, path).map_err(fjall::Error::Io)?;
-    Ok(())
 }
 
 /// Renames, and makes sure that the new name is what a power cut leaves.
@@ -84,10 +137,10 @@ fn rename(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Whether nothing is there, or an empty directory.
-fn is_vacant(path: &Path) -> io::Result<bool> {
+pub(super) fn is_vacant(path: &Path) -> Result<bool, StoreError> {
     match fs::read_dir(path) {
         Ok(mut entries) => Ok(entries.next().is_none()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(error),
+        Err(error) => Err(fjall::Error::Io(error).into()),
     }
 }

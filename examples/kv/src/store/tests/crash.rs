@@ -129,7 +129,8 @@ fn a_crash_between_the_tables_of_a_flush_shows_nothing_of_it() {
             bare.apply(&story.log[crash_at..]);
             write_revisions(&bare.tables(), &bare.state.active).expect("the store works");
             if tables == 2 {
-                write_index(&bare.tables(), &bare.state.active).expect("the store works");
+                write_index(&bare.tables(), &bare.state.active, bare.state.mark.compacted)
+                    .expect("the store works");
             }
             let directory = bare.crash();
 
