@@ -43,7 +43,7 @@ impl PreCandidate {
         let mut tally = Tally::default();
         tally.note(node.id(), true);
         let last = node.log.last();
-        for peer in node.peers() {
+        for peer in node.other_voters() {
             node.send(peer, Message::PreVote { last });
         }
         Self { retry_at: Untracked(node.next_election()), tally }
@@ -58,6 +58,15 @@ impl PreCandidate {
     }
 }
 
+/// Why a node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// It hears no leader.
+    Timeout,
+    /// The leader asked it to (thesis §3.10).
+    Transfer,
+}
+
 /// Stands for election in its own new term, having voted for itself.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Candidate {
@@ -69,13 +78,13 @@ impl Candidate {
     /// Begins a term. Both the own vote and the request for votes wait until term, vote and
     /// the whole log are durable: a candidate that lost the end of its log in a crash must not
     /// be elected by a grant that was given to the longer one.
-    pub(crate) fn new(node: &mut Node) -> Self {
+    pub(crate) fn new(node: &mut Node, cause: Cause) -> Self {
         node.advance_term(node.term.next());
         node.vote = Some(node.id());
         node.promise_own_vote();
         let last = node.log.last();
-        for peer in node.peers() {
-            node.promise(peer, Message::Vote { last, transfer: false });
+        for peer in node.other_voters() {
+            node.promise(peer, Message::Vote { last, transfer: cause == Cause::Transfer });
         }
         Self { retry_at: Untracked(node.next_election()), tally: Tally::default() }
     }

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::NodeId;
+use crate::{Incarnation, NodeId};
 
 /// Settings that [`Config::validate`] accepts. Defaults are safe and as etcd's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +40,40 @@ pub struct Config {
     pub entry_bytes_max: usize,
     /// How many bytes of recent entries are kept in memory. 32 MiB.
     pub recent_bytes_max: usize,
+    /// How many entries behind a snapshot stay in the log, for followers that are a little slow.
+    /// 5000.
+    pub snapshot_tail_entries: u64,
+    /// How long a write may be under way before a leader takes its disk for stalled and yields,
+    /// and a follower does not stand. Default 3 s.
+    pub disk_stall_timeout: Duration,
+    /// Serve reads under a lease (thesis §6.4.1). Safe only where the clocks of all voters run
+    /// as evenly as it says; to be set alike on all of them. Default off.
+    pub lease: Option<Lease>,
+    /// The disk that this node's promises lie on, to be noted in the configuration.
+    pub incarnation: Option<Incarnation>,
+}
+
+/// How far clocks are trusted: every voter refuses to elect another leader for an election
+/// timeout after it has heard one, so a leader that was heard by a quorum leads alone for nearly
+/// as long, counted from when it spoke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lease {
+    /// How much faster or slower than true time a voter's clock may run, in parts per million.
+    /// Hardware drifts by less than 100; a machine whose clock is being corrected, by 500 more.
+    pub clock_error_ppm: u32,
+    /// What is taken off beyond that.
+    pub margin: Duration,
+}
+
+impl Lease {
+    /// How long a leader leads alone after it spoke, by its own clock: the time that the others
+    /// wait by the fastest clock, seen by the slowest. Zero where nothing is left.
+    pub(crate) fn length(&self, election_timeout: Duration) -> Duration {
+        // (1 - e) / (1 + e) is at least 1 - 2e.
+        let error = election_timeout.as_nanos() * 2 * u128::from(self.clock_error_ppm);
+        let error = Duration::from_nanos(u64::try_from(error / 1_000_000).unwrap_or(u64::MAX));
+        election_timeout.saturating_sub(error).saturating_sub(self.margin)
+    }
 }
 
 /// Why a configuration is refused.
@@ -56,6 +90,12 @@ pub enum ConfigError {
     },
     /// This limit is zero.
     LimitZero(&'static str),
+    /// A write counts as stalled in less than two heartbeats.
+    StallTooShort,
+    /// Leases rest on the check of the quorum, which is off.
+    LeaseWithoutCheckQuorum,
+    /// With this clock error and margin, nothing is left of the election timeout.
+    LeaseEmpty,
 }
 
 impl fmt::Display for ConfigError {
@@ -70,6 +110,17 @@ impl fmt::Display for ConfigError {
                 heartbeat_interval.saturating_mul(Config::HEARTBEATS_PER_ELECTION_MIN)
             ),
             Self::LimitZero(name) => write!(f, "{name} is zero; give it at least one"),
+            Self::StallTooShort => f.write_str(
+                "the disk stall timeout is less than two heartbeats, so that any slow sync would \
+                 depose the leader; a few seconds are usual",
+            ),
+            Self::LeaseWithoutCheckQuorum => f.write_str(
+                "lease reads need check_quorum: without it voters elect others while a lease runs",
+            ),
+            Self::LeaseEmpty => f.write_str(
+                "the clock error and the margin of the lease take up the whole election timeout; \
+                 make them smaller or the timeout longer",
+            ),
         }
     }
 }
@@ -96,6 +147,10 @@ impl Config {
             uncommitted_bytes_max: 64 << 20,
             entry_bytes_max: 8 << 20,
             recent_bytes_max: 32 << 20,
+            snapshot_tail_entries: 5000,
+            disk_stall_timeout: Duration::from_secs(3),
+            lease: None,
+            incarnation: None,
         }
     }
 
@@ -126,7 +181,16 @@ impl Config {
                 return Err(ConfigError::LimitZero(name));
             }
         }
-        Ok(())
+        if self.disk_stall_timeout < self.heartbeat_interval.saturating_mul(2) {
+            return Err(ConfigError::StallTooShort);
+        }
+        match self.lease {
+            Some(_) if !self.check_quorum => Err(ConfigError::LeaseWithoutCheckQuorum),
+            Some(lease) if lease.length(self.election_timeout).is_zero() => {
+                Err(ConfigError::LeaseEmpty)
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use crate::node::Node;
 use crate::reads::Questions;
 use crate::untracked::Untracked;
 use crate::{
-    Append, AppendReply, Entries, Index, Instant, LogPosition, Message, NodeId, Refusal, Requests,
-    Round,
+    Append, AppendReply, Entries, Index, Instant, LogPosition, Message, NodeId, Payload, Refusal,
+    Requests, Round, Snapshot,
 };
 
 /// Invariant: a leader, once known, stays the leader of its term.
@@ -39,6 +39,7 @@ impl Follower {
         self.leader = Some(leader);
         self.heard_at = node.now;
         self.election_at = Untracked(node.next_election());
+        node.on_leader_heard();
     }
 
     /// Extends the log where it agrees with the leader's at `append.previous` (Raft §5.3).
@@ -53,7 +54,8 @@ impl Follower {
         let change = start.and_then(|start| node.log.extend(start, entries));
         let Some(change) = change else {
             let hint = node.log.latest_agreement(previous.index, previous.term);
-            let reject = AppendReply::Reject { previous: previous.index, hint };
+            let repairing = node.claim.is_some();
+            let reject = AppendReply::Reject { previous: previous.index, hint, repairing };
             return node.send(leader, Message::AppendReply(reject));
         };
         node.change(change);
@@ -61,6 +63,21 @@ impl Follower {
         node.commit_up_to(append.commit.min(covered).min(node.log.last_index()));
         // A promise, because the leader will count us.
         let matched = covered.max(node.commit);
+        node.promise(leader, Message::AppendReply(AppendReply::Accept { matched }));
+    }
+
+    /// A snapshot has come from the leader, and is durable (Raft §7, InstallSnapshot). Where the
+    /// log holds its end, it says no more than that so much is committed; else it takes the
+    /// place of the log. What is committed here already is never replaced.
+    pub(crate) fn on_snapshot(&mut self, node: &mut Node, leader: NodeId, snapshot: Snapshot) {
+        self.on_leader(node, leader);
+        let last = snapshot.last;
+        if node.log.term_at(last.index) == Some(last.term) {
+            node.commit_up_to(last.index);
+        } else if last.index > node.commit {
+            node.install(snapshot);
+        }
+        let matched = node.commit;
         node.promise(leader, Message::AppendReply(AppendReply::Accept { matched }));
     }
 
@@ -162,6 +179,14 @@ pub(crate) fn is_well_formed(append: &Append, term: crate::Term) -> bool {
     append.entries.iter().all(|entry| {
         let follows = entry.index == index.next() && entry.term >= newest;
         (newest, index) = (entry.term, entry.index);
-        follows
+        follows && has_voters(&entry.payload)
     }) && newest <= term
+}
+
+/// Nobody writes a configuration in which nobody votes.
+fn has_voters(payload: &Payload) -> bool {
+    match payload {
+        Payload::Membership(membership) => membership.voters().len() > 0,
+        Payload::Empty | Payload::Command(_) => true,
+    }
 }

@@ -1,18 +1,28 @@
 //! A leader appends, replicates, counts, and steps down when it has lost its quorum.
 
+mod membership;
+mod replication;
+mod transfer;
+
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
+use self::membership::Changing;
+use self::replication::{
+    Rejected, Told, has_room, notice_commit, on_reject, send_append, send_appends, send_commit,
+};
+use self::transfer::Transfer;
 use crate::node::Node;
 use crate::progress::{Pace, Progress};
 use crate::reads::{Reader, Rounds};
 use crate::untracked::Untracked;
 use crate::{
-    Append, AppendReply, Effect, Entries, Entry, Index, Instant, LogPosition, Message, NodeId,
-    Payload, Refusal, RequestId, Requests, Round,
+    AppendReply, Effect, Entries, Entry, Index, Instant, Message, NodeId, Payload, Refusal,
+    RequestId, Requests, Round,
 };
 
-/// Invariant: there is a progress for every other voter.
+/// Invariants: there is a progress for every other member, and for members that were removed and
+/// may not know it yet; a lease that was given up is never taken again in this term.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Leader {
     pub(crate) peers: BTreeMap<NodeId, Progress>,
@@ -28,6 +38,14 @@ pub(crate) struct Leader {
     uncommitted_bytes: usize,
     /// The newest request taken of each peer in each of its runs: older ones are copies.
     forwarded: BTreeMap<(NodeId, u64), RequestId>,
+    /// The change of the members whose end somebody waits for.
+    changing: Option<Changing>,
+    /// The transfer of leadership that is under way.
+    transfer: Option<Transfer>,
+    /// Somebody was asked to take over, and may do so at any time in this term: no lease holds.
+    lease_is_void: bool,
+    /// When a member of higher priority may be made leader, at the earliest.
+    prefer_at: Untracked<Instant>,
     indexes: Untracked<Vec<Index>>,
     times: Untracked<Vec<Instant>>,
 }
@@ -36,9 +54,8 @@ impl Leader {
     /// Takes office: an entry of its own term makes everything before committable (Raft §8).
     pub(crate) fn new(node: &mut Node) -> Self {
         let (last, now) = (node.log.last_index(), node.now.0);
-        let progress = |peer| (peer, Progress::new(last, now));
         let mut leader = Self {
-            peers: node.peers().into_iter().map(progress).collect(),
+            peers: BTreeMap::new(),
             heartbeat_at: Untracked(now + node.config.heartbeat_interval),
             notice_at: None,
             quorum_until: Untracked(now + node.config.election_timeout),
@@ -46,9 +63,14 @@ impl Leader {
             uncommitted: VecDeque::new(),
             uncommitted_bytes: 0,
             forwarded: BTreeMap::new(),
+            changing: None,
+            transfer: None,
+            lease_is_void: false,
+            prefer_at: Untracked(now + node.config.election_timeout * 2),
             indexes: Untracked::default(),
             times: Untracked::default(),
         };
+        leader.meet_members(node);
         let empty = Entry { index: last.next(), term: node.term, payload: Payload::Empty };
         leader.append(node, empty.into());
         leader.replicate(node);
@@ -58,17 +80,25 @@ impl Leader {
     /// Heartbeats, and the check that a quorum still answers (thesis §6.2). Returns whether
     /// this node may go on leading.
     pub(crate) fn on_timer(&mut self, node: &mut Node) -> bool {
-        if node.config.check_quorum && node.now.0 >= self.quorum_until.0 {
-            let (id, now, peers) = (node.id(), node.now.0, &self.peers);
-            let heard = |voter| if voter == id { now } else { peers[&voter].heard_at.0 };
-            let quorum_heard = node.membership.quorum_value(&mut self.times, heard);
-            let quorum_heard = quorum_heard.unwrap_or(Instant(0));
+        let now = node.now.0;
+        if node.config.check_quorum && now >= self.quorum_until.0 {
+            let quorum_heard = self.quorum_time(node, |peer| peer.heard_at.0);
             self.quorum_until = Untracked(quorum_heard + node.config.election_timeout);
             if now >= self.quorum_until.0 {
                 return false;
             }
         }
-        if node.now.0 >= self.heartbeat_at.0 {
+        // Nothing can be committed through this disk, whatever the others say.
+        if node.is_stalled() {
+            self.abdicate(node);
+            return false;
+        }
+        if !self.tend_transfer(node) || self.is_done(node) {
+            return false;
+        }
+        if now >= self.heartbeat_at.0 {
+            self.tend_members(node);
+            self.prefer(node);
             self.heartbeat(node);
         }
         if self.notice_at.is_some_and(|at| at.0 <= node.now.0) {
@@ -83,7 +113,9 @@ impl Leader {
     pub(crate) fn deadline(&self, node: &Node) -> Instant {
         let quorum_until = node.config.check_quorum.then_some(self.quorum_until.0);
         let notice_at = self.notice_at.map(|at| at.0);
-        [quorum_until, notice_at].into_iter().flatten().fold(self.heartbeat_at.0, Instant::min)
+        let transfer_at = self.transfer.as_ref().map(|transfer| transfer.until.0);
+        let times = [quorum_until, notice_at, transfer_at];
+        times.into_iter().flatten().fold(self.heartbeat_at.0, Instant::min)
     }
 
     fn heartbeat(&mut self, node: &mut Node) {
@@ -137,6 +169,9 @@ impl Leader {
         if node.is_too_large(&entries) {
             return Err(Refusal::TooLarge);
         }
+        if self.transfer.is_some() || !node.membership.is_voter(node.id()) {
+            return Err(Refusal::Transferring); // The log stands still, so that the other can catch up.
+        }
         let bytes = self.uncommitted_bytes + entries.size_bytes();
         if bytes > node.config.uncommitted_bytes_max && self.uncommitted_bytes > 0 {
             return Err(Refusal::Overloaded);
@@ -166,17 +201,25 @@ impl Leader {
         match reply {
             AppendReply::Accept { matched } if matched > node.log.last_index() => {}
             AppendReply::Accept { matched } => {
-                progress.on_accept(matched);
+                progress.on_accept(matched, node.log.base().index);
+                if let Some(catch_up) = &mut progress.catch_up {
+                    let (last, most) = (node.log.last_index(), node.config.election_timeout);
+                    catch_up.on_accept(matched, last, node.now.0, most);
+                }
                 send_appends(node, peer, progress);
+                if self.transfer.is_some() {
+                    self.try_hand_over(node);
+                }
                 if matched > node.commit {
                     return self.advance_commit(node);
                 }
+                let Some(progress) = self.peers.get_mut(&peer) else { return };
                 // What others had committed before it held as much.
                 let told = send_commit(node, peer, progress);
                 self.notice_later(node, told);
             }
-            AppendReply::Reject { previous, hint } => {
-                on_reject(node, peer, progress, previous, hint);
+            AppendReply::Reject { previous, hint, repairing } => {
+                on_reject(node, peer, progress, Rejected { previous, hint, repairing });
             }
         }
     }
@@ -195,6 +238,7 @@ impl Leader {
         node.commit_up_to(held);
         self.free(node);
         self.announce_commit(node);
+        self.on_commit(node);
         self.begin_round(node); // Reads wait for the first commit of a term.
     }
 
@@ -224,9 +268,17 @@ impl Leader {
         }
     }
 
-    pub(crate) fn on_heartbeat_reply(&mut self, node: &mut Node, peer: NodeId, round: Round) {
+    pub(crate) fn on_heartbeat_reply(
+        &mut self,
+        node: &mut Node,
+        peer: NodeId,
+        (round, sent_at): (Round, Instant),
+    ) {
         let Some(progress) = self.peers.get_mut(&peer) else { return };
         progress.heard_at = node.now;
+        if sent_at <= node.now.0 {
+            progress.echoed.0 = progress.echoed.0.max(sent_at);
+        }
         progress.round_acked = progress.round_acked.max(round);
         match &mut progress.pace {
             // The probe or its answer may be lost.
@@ -235,7 +287,7 @@ impl Leader {
             Pace::Replicate(window) if !window.is_empty() && !progress.moved => {
                 send_append(node, peer, progress, Entries::EMPTY);
             }
-            Pace::Replicate(_) => {}
+            Pace::Replicate(_) | Pace::Snapshot => {}
         }
         progress.moved = false;
         send_appends(node, peer, progress);
@@ -250,6 +302,34 @@ impl Leader {
             return;
         }
         self.begin_round(node);
+    }
+
+    /// Reads under the lease, without asking anybody (thesis §6.4.1); without one, as any other.
+    pub(crate) fn on_lease_read(&mut self, node: &mut Node, requests: Requests) {
+        let index = node.commit;
+        match self.lease_until(node) {
+            // Until then, nobody else can have been elected.
+            Some(until) if node.now.0 < until && node.log.term_at(index) == Some(node.term) => {
+                let until = Some(until);
+                node.effects.push(Effect::ReadReady { requests, index, until });
+            }
+            Some(_) | None => self.on_read(node, Reader::Local(requests)),
+        }
+    }
+
+    /// When the lease ends: it runs from when the heartbeats left that a quorum has answered,
+    /// since its voters heard them no earlier.
+    fn lease_until(&mut self, node: &Node) -> Option<Instant> {
+        let lease = node.config.lease.filter(|_| !self.lease_is_void)?;
+        let echoed = self.quorum_time(node, |peer| peer.echoed.0);
+        Some(echoed + lease.length(node.config.election_timeout))
+    }
+
+    /// The latest time that a quorum has reached; this node itself is at the present.
+    fn quorum_time(&mut self, node: &Node, time: impl Fn(&Progress) -> Instant) -> Instant {
+        let (id, now, peers) = (node.id(), node.now.0, &self.peers);
+        let reached = |voter| if voter == id { now } else { time(&peers[&voter]) };
+        node.membership.quorum_value(&mut self.times, reached).unwrap_or(Instant(0))
     }
 
     /// Begins a round for the reads that wait. Until an entry of this term is committed, the
@@ -296,14 +376,40 @@ impl Leader {
         send_appends(node, peer, progress);
     }
 
+    /// A snapshot's transfer has ended.
+    pub(crate) fn on_snapshot_sent(&mut self, node: &mut Node, peer: NodeId, last: Option<Index>) {
+        let Some(progress) = self.peers.get_mut(&peer) else { return };
+        progress.on_snapshot_sent(last.map(|last| last.min(node.log.last_index())));
+        send_appends(node, peer, progress);
+    }
+
+    /// From where on the log is needed for snapshots that are under way.
+    pub(crate) fn keep_after(&self, node: &Node) -> Option<Index> {
+        let mut paces = self.peers.values().map(|progress| &progress.pace);
+        paces.any(|pace| matches!(pace, Pace::Snapshot)).then(|| node.log.base().index)
+    }
+
     /// Leadership is over: nobody's read can be answered, and nobody's proposal is sure.
     pub(crate) fn on_leave(&mut self, node: &mut Node) {
+        if self.peers.values().any(|progress| matches!(progress.pace, Pace::Snapshot)) {
+            node.effects.push(Effect::CancelSnapshots);
+        }
+        if let Some(changing) = self.changing.take() {
+            changing.give_up(node);
+        }
+        if let Some(transfer) = self.transfer.take() {
+            transfer.leave_open(node);
+        }
         self.rounds.refuse(Refusal::NotLeader { leader: None }, &mut node.effects);
         node.proposals.doubt(node.unknown_at());
     }
 
     /// What must hold after every event.
     pub(crate) fn check(&self, node: &Node) {
+        for member in node.membership.members() {
+            let known = member.id == node.id() || self.peers.contains_key(&member.id);
+            assert!(known, "every member is replicated to: {:?}", member.id);
+        }
         for (peer, progress) in &self.peers {
             assert!(progress.matched < progress.next, "what is held need not be sent: {peer:?}");
             assert!(progress.matched <= node.log.last_index(), "nobody holds more than we do");
@@ -312,108 +418,4 @@ impl Leader {
         let bytes: usize = self.uncommitted.iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(bytes, self.uncommitted_bytes, "bytes are counted");
     }
-}
-
-fn has_room(node: &Node, progress: &Progress) -> bool {
-    let config = &node.config;
-    match &progress.pace {
-        Pace::Probe { waiting } => !waiting,
-        Pace::Replicate(window) => {
-            !window.is_full(config.inflight_appends_max, config.inflight_bytes_max)
-        }
-    }
-}
-
-/// Sends what the peer lacks, as far as its window has room.
-fn send_appends(node: &mut Node, peer: NodeId, progress: &mut Progress) {
-    let last = node.log.last_index();
-    while has_room(node, progress) && !progress.loading {
-        let probing = matches!(progress.pace, Pace::Probe { .. });
-        let (first, bytes_max) = (progress.next, node.config.append_bytes_max);
-        if first > last {
-            if probing {
-                send_append(node, peer, progress, Entries::EMPTY);
-            }
-            return;
-        }
-        let Some(entries) = node.log.recent(first, last, bytes_max) else {
-            progress.loading = true;
-            return node.effects.push(Effect::Load { peer, first, last, bytes_max });
-        };
-        send_append(node, peer, progress, entries);
-    }
-}
-
-/// What a peer knows of what is committed among the entries it holds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Enough,
-    Later,
-}
-
-/// Tells the peer of a commit index that no append has carried, unless that may wait.
-fn send_commit(node: &mut Node, peer: NodeId, progress: &mut Progress) -> Told {
-    let commit = node.commit.min(progress.matched);
-    let waits = progress.commit_sent < progress.forwarded.min(commit);
-    if progress.commit_sent < commit && !waits && !node.config.commit_notice_delay.is_zero() {
-        return Told::Later;
-    }
-    notice_commit(node, peer, progress);
-    Told::Enough
-}
-
-fn notice_commit(node: &mut Node, peer: NodeId, progress: &mut Progress) {
-    let commit = node.commit.min(progress.matched);
-    if progress.commit_sent < commit {
-        progress.commit_sent = commit;
-        node.send(peer, Message::Commit { commit });
-    }
-}
-
-/// Sends these entries, which begin at the peer's next index.
-fn send_append(node: &mut Node, peer: NodeId, progress: &mut Progress, entries: Entries) {
-    let previous = node.log.position_at(progress.next.prev()).expect("the log begins before next");
-    let commit = node.commit;
-    let append = Append { previous, entries, commit };
-    let covered = append.last_covered();
-    match &mut progress.pace {
-        Pace::Probe { waiting } => *waiting = true,
-        Pace::Replicate(window) if !append.entries.is_empty() => {
-            window.push(covered, append.entries.size_bytes());
-            progress.next = covered.next();
-        }
-        Pace::Replicate(_) => {}
-    }
-    // The peer commits no further than this message proves.
-    progress.commit_sent = commit.min(covered);
-    node.send(peer, Message::Append(append));
-}
-
-fn on_reject(
-    node: &mut Node,
-    peer: NodeId,
-    progress: &mut Progress,
-    previous: Index,
-    hint: LogPosition,
-) {
-    let current = match &progress.pace {
-        Pace::Probe { .. } => previous == progress.next.prev(),
-        Pace::Replicate(_) => previous >= progress.matched,
-    };
-    if !current || previous < progress.matched {
-        return; // An answer to something older.
-    }
-    if previous == progress.matched && matches!(progress.pace, Pace::Probe { .. }) {
-        // Asked for just this, it has no more what it had, durably. No probe can help, so it
-        // is only tried again after the next heartbeat.
-        let (acknowledged, holds) = (progress.matched, hint.index);
-        node.effects.push(Effect::PeerRegressed { peer, acknowledged, holds });
-        progress.pace = Pace::Probe { waiting: true };
-        return;
-    }
-    // A rejection at `matched` while appends follow one another may be older than what was
-    // acknowledged since: a probe there tells.
-    let agreed = node.log.latest_agreement(hint.index, hint.term);
-    progress.on_reject(agreed.index);
-    send_appends(node, peer, progress);
 }

@@ -29,7 +29,7 @@ mod untracked;
 mod view;
 mod vote;
 
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, Lease};
 pub use entry::{Entries, Entry, Payload};
 pub use event::{Effect, Event, Outcome, Refusal, RoleChange, RoleKind, TransferError, Write};
 pub use id::{
@@ -45,3 +45,4 @@ pub use ports::{
 };
 pub use raft::{Raft, RestoreError};
 pub use saved::{Claim, HardState, Saved, Snapshot, SnapshotMark, TermRuns};
+pub use view::PeerView;

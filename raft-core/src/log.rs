@@ -13,7 +13,8 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::{Entries, Entry, Index, LogPosition, Term, TermRuns, Ticket};
+use crate::untracked::Untracked;
+use crate::{Entries, Entry, Index, Instant, LogPosition, Term, TermRuns, Ticket};
 
 /// Invariants: `base <= durable <= last`; `recent` is consecutive and ends at `last`; the
 /// indexes in `writing` never fall.
@@ -23,8 +24,8 @@ pub(crate) struct Log {
     recent: VecDeque<Chunk>,
     recent_bytes: usize,
     durable: Index,
-    /// Writes under way, and the last index each will make durable.
-    writing: VecDeque<(Ticket, Index)>,
+    /// Writes under way, the last index each will make durable, and when it began.
+    writing: VecDeque<(Ticket, Index, Untracked<Instant>)>,
 }
 
 /// Entries that came together, and their size.
@@ -141,7 +142,7 @@ impl Log {
     fn truncate(&mut self, last: Index) {
         self.terms.truncate(last);
         self.durable = self.durable.min(last);
-        for (_, index) in &mut self.writing {
+        for (_, index, _) in &mut self.writing {
             *index = (*index).min(last);
         }
         while let Some(chunk) = self.recent.back_mut() {
@@ -160,16 +161,51 @@ impl Log {
         }
     }
 
+    /// Forgets everything up to `base`, which a snapshot covers and which is durable.
+    pub(crate) fn compact(&mut self, base: LogPosition) {
+        self.terms.compact(base);
+        while let Some(chunk) = self.recent.front_mut() {
+            if chunk.first() > base.index {
+                break;
+            }
+            self.recent_bytes -= chunk.bytes;
+            if chunk.last() <= base.index {
+                self.recent.pop_front();
+                continue;
+            }
+            let gone = (base.index.0 - chunk.first().0 + 1) as usize;
+            chunk.entries = chunk.entries.slice(gone..chunk.entries.len());
+            chunk.bytes = chunk.entries.size_bytes();
+            self.recent_bytes += chunk.bytes;
+        }
+    }
+
+    /// A durable snapshot that ends at `base` takes the place of everything.
+    pub(crate) fn reset(&mut self, base: LogPosition) {
+        self.terms = TermRuns::starting_after(base);
+        self.recent.clear();
+        self.recent_bytes = 0;
+        self.durable = base.index;
+        for (_, index, _) in &mut self.writing {
+            *index = base.index;
+        }
+    }
+
     /// Notes that `ticket` will make everything up to the end durable.
-    pub(crate) fn on_write(&mut self, ticket: Ticket) {
+    pub(crate) fn on_write(&mut self, ticket: Ticket, now: Instant) {
         let last = self.last_index();
-        self.writing.push_back((ticket, last));
+        self.writing.push_back((ticket, last, Untracked(now)));
+    }
+
+    /// When the oldest write under way began.
+    pub(crate) fn writing_since(&self) -> Option<Instant> {
+        self.writing.front().map(|(_, _, began)| began.0)
     }
 
     /// `ticket` and all before it are durable. A truncation since then has lowered what they
     /// vouch for, so they can never vouch for entries that were written later.
     pub(crate) fn on_persisted(&mut self, ticket: Ticket) {
-        while let Some(&(oldest, last)) = self.writing.front() {
+        while let Some(&(oldest, last, _)) = self.writing.front() {
             if oldest > ticket {
                 break;
             }
@@ -247,7 +283,11 @@ impl Log {
     pub(crate) fn check(&self) {
         assert!(self.base().index <= self.durable, "a snapshot is durable");
         assert!(self.durable <= self.last_index(), "only what exists is durable");
-        assert!(self.writing.iter().is_sorted(), "tickets and what they cover grow together");
+        let covered = |&(ticket, last, _): &(Ticket, Index, _)| (ticket, last);
+        assert!(
+            self.writing.iter().is_sorted_by_key(covered),
+            "tickets and what they cover grow together"
+        );
         let mut next = self.recent_first();
         for chunk in &self.recent {
             for entry in chunk.entries.iter() {

@@ -135,7 +135,8 @@ impl Membership {
 
     /// Draws the voters out of the members.
     fn count(&mut self) {
-        (self.voters.clear(), self.outgoing.clear());
+        self.voters.clear();
+        self.outgoing.clear();
         let mut is_joint = false;
         for member in &self.members {
             match member.standing {

@@ -141,6 +141,9 @@ pub enum AppendReply {
         previous: Index,
         /// Where the logs may agree at the latest: skips a whole term a message.
         hint: LogPosition,
+        /// The sender's log was damaged, and it knows: it may hold less than it once
+        /// acknowledged, and asks to be sent it again.
+        repairing: bool,
     },
 }
 

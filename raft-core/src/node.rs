@@ -5,7 +5,7 @@
 //! durable. Everything that one event writes goes to storage as one write at its end
 //! ([`Node::settle`]), so that term, vote and entries change together.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -18,12 +18,14 @@ use crate::log::{Change, Log};
 use crate::proposals::Proposals;
 use crate::untracked::Untracked;
 use crate::{
-    Config, Effect, Entries, Envelope, HardState, Index, Instant, Membership, Message, NodeId,
-    Refusal, Requests, Saved, Term, Ticket, Write,
+    Claim, Config, Effect, Entries, Envelope, HardState, Incarnation, Index, Instant, LogPosition,
+    Membership, Message, NodeId, Payload, Refusal, RequestId, Requests, Saved, Snapshot,
+    SnapshotMark, Term, Ticket, TransferError, Write,
 };
 
-/// Invariants: `applied <= applying <= commit <= last`; `applying <= durable`; `vote` changes
-/// within a term only from nobody to somebody.
+/// Invariants: `applied <= applying <= commit <= last` and `applying <= durable`, where `applying`
+/// may be ahead at the start on a damaged log; `vote` changes
+/// within a term only from nobody to somebody; `membership` is the newest of `configurations`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Node {
     pub(crate) config: Config,
@@ -35,11 +37,25 @@ pub(crate) struct Node {
     pub(crate) vote: Option<NodeId>,
     pub(crate) log: Log,
     pub(crate) commit: Index,
+    /// The state machine held this much at the start. It was committed, even where a damaged
+    /// log does not hold it any more.
+    restored: Index,
     /// Handed out to be applied up to here.
     pub(crate) applying: Index,
     /// Applied up to here.
     pub(crate) applied: Index,
+    /// The end of the newest durable snapshot that the log knows of.
+    pub(crate) snapshot: LogPosition,
+    /// The log was damaged, and is known to have reached as far as this (see [`crate::Claim`]).
+    pub(crate) claim: Option<Claim>,
     pub(crate) proposals: Proposals,
+    /// A transfer of leadership away from here, whose end is still open.
+    pub(crate) handing_over: Option<HandingOver>,
+    /// The disks that peers have shown.
+    pub(crate) identified: BTreeMap<NodeId, Incarnation>,
+    /// Until then this node helps nobody to depose the leader it heard last (thesis §6.4.1).
+    /// Only where leases are on, and only a vote that the leader asked for is excepted.
+    loyal_until: Option<Untracked<Instant>>,
     /// Storage has failed: no promise leaves this node any more.
     pub(crate) failed: bool,
     /// Distinguishes this run of the node from earlier ones.
@@ -52,6 +68,10 @@ pub(crate) struct Node {
     written: HardState,
     /// Changes of the log in this event.
     change: Option<Change>,
+    /// A snapshot to be noted in this event.
+    mark: Option<SnapshotMark>,
+    /// The state machine may be replaced by a snapshot once this write is durable.
+    install_needs: Ticket,
     newest: Ticket,
     durable: Ticket,
     /// Promises, each with the write that it waits for.
@@ -59,6 +79,14 @@ pub(crate) struct Node {
     /// How many of them, at the end, this event has made: it settles which write they need.
     promised: usize,
     pub(crate) effects: Vec<Effect>,
+}
+
+/// Leadership on its way to another node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct HandingOver {
+    pub(crate) request: RequestId,
+    pub(crate) to: NodeId,
+    pub(crate) until: Untracked<Instant>,
 }
 
 /// What may not leave, or count, before it is durable.
@@ -70,23 +98,36 @@ pub(crate) enum Promise {
 }
 
 impl Node {
-    pub(crate) fn restore(config: Config, saved: Saved, seed: u64, now: Instant) -> Self {
+    pub(crate) fn restore(
+        config: Config,
+        saved: Saved,
+        configurations: Configurations,
+        seed: u64,
+        now: Instant,
+    ) -> Self {
         let HardState { term, vote, commit } = saved.hard_state;
         let log = Log::restore(saved.log);
-        let configurations = Configurations::new(saved.memberships).expect("storage checks it");
         let membership = Arc::clone(configurations.newest().1);
         let mut rng = Pcg32::seed_from_u64(seed);
+        // A vote, or a heartbeat heard, that was forgotten in a crash may have made a lease.
+        let loyal_until = config.lease.map(|_| Untracked(now + config.election_timeout));
         Self {
             configurations,
             membership,
             term,
             vote,
             // What was applied, or is in a snapshot, was committed.
-            commit: commit.max(saved.applied).max(log.base().index),
+            commit: commit.max(saved.applied).max(log.base().index).min(log.last_index()),
+            restored: saved.applied,
             applying: saved.applied,
             applied: saved.applied,
             log,
+            snapshot: saved.snapshot,
+            claim: saved.claim,
             proposals: Proposals::default(),
+            handing_over: None,
+            identified: BTreeMap::new(),
+            loyal_until,
             failed: false,
             session: Untracked(rng.next_u64()),
             question: Untracked(rng.next_u64() >> 1),
@@ -94,6 +135,8 @@ impl Node {
             rng: Untracked(rng),
             written: saved.hard_state,
             change: None,
+            mark: None,
+            install_needs: Ticket::ZERO,
             newest: Ticket::ZERO,
             durable: Ticket::ZERO,
             outbox: VecDeque::new(),
@@ -107,9 +150,40 @@ impl Node {
         self.config.id
     }
 
-    /// The other voters.
-    pub(crate) fn peers(&self) -> Vec<NodeId> {
-        self.membership.voters().filter(|&voter| voter != self.id()).collect()
+    /// The other voters, of both configurations in a joint phase.
+    pub(crate) fn other_voters(&self) -> Vec<NodeId> {
+        let others = self.membership.members().iter().map(|member| member.id);
+        others.filter(|&id| id != self.id() && self.membership.is_voter(id)).collect()
+    }
+
+    /// Whether this node may try to lead. Also one that its newest configuration leaves out, as
+    /// long as that is not known to be committed: it may be the only one that holds it, and
+    /// then nobody else can win. It does not count itself.
+    pub(crate) fn may_stand(&self) -> bool {
+        let (index, membership) = self.configurations.newest();
+        let entitled = membership.is_voter(self.id()) || index > self.commit;
+        entitled && self.claim.is_none() && !self.is_stalled()
+    }
+
+    /// Whether a write has been under way for so long that the disk must be taken for stalled.
+    pub(crate) fn is_stalled(&self) -> bool {
+        let since = self.log.writing_since();
+        since.is_some_and(|since| self.now.since(since) >= self.config.disk_stall_timeout)
+    }
+
+    /// The log that a candidate's must be as good as: a damaged one counts as it was.
+    pub(crate) fn log_to_match(&self) -> LogPosition {
+        self.claim.map_or(self.log.last(), |claim| claim.last.max(self.log.last()))
+    }
+
+    /// A leader was heard: whoever counts its lease counts on us.
+    pub(crate) fn on_leader_heard(&mut self) {
+        let until = Untracked(self.now.0 + self.config.election_timeout);
+        self.loyal_until = self.loyal_until.map(|_| until);
+    }
+
+    pub(crate) fn is_loyal(&self) -> bool {
+        self.loyal_until.is_some_and(|until| self.now.0 < until.0)
     }
 
     /// A moment between one and two election timeouts from now, drawn anew (Raft §5.2).
@@ -214,12 +288,79 @@ impl Node {
         entries.iter().any(|entry| entry.payload.len() > self.config.entry_bytes_max)
     }
 
-    /// Notes what is to be written at the end of this event.
+    /// Notes what is to be written at the end of this event. A configuration is in force from
+    /// here on, and one that is cut off is no more (Raft §6).
     pub(crate) fn change(&mut self, change: Change) {
-        if change.truncate.is_some() || !change.entries.is_empty() {
-            assert!(self.change.is_none(), "an event changes the log once");
-            self.change = Some(change);
+        if change.truncate.is_none() && change.entries.is_empty() {
+            return;
         }
+        if let Some(last) = change.truncate {
+            self.configurations.truncate(last);
+        }
+        for entry in change.entries.iter() {
+            if let Payload::Membership(membership) = &entry.payload {
+                self.configurations.push(entry.index, Arc::clone(membership));
+            }
+        }
+        self.reconfigure();
+        match &mut self.change {
+            None => self.change = Some(change),
+            // A leader that appends twice in one event.
+            Some(open) => {
+                assert!(change.truncate.is_none(), "an event cuts the log once");
+                let both = open.entries.iter().chain(change.entries.iter()).cloned();
+                open.entries = both.collect::<Vec<_>>().into();
+            }
+        }
+    }
+
+    /// Puts the newest configuration in force.
+    fn reconfigure(&mut self) {
+        let (index, newest) = self.configurations.newest();
+        if !Arc::ptr_eq(&self.membership, newest) {
+            self.membership = Arc::clone(newest);
+            let membership = Arc::clone(newest);
+            self.effects.push(Effect::MembershipChanged { index, membership });
+        }
+    }
+
+    /// What a snapshot taken at `index` covers; `None` where the log does not know.
+    pub(crate) fn snapshot_at(&self, index: Index) -> Option<Snapshot> {
+        let last = self.log.position_at(index)?;
+        let (membership_index, membership) = self.configurations.at(index)?;
+        Some(Snapshot { last, membership: Arc::clone(membership), membership_index })
+    }
+
+    /// The state up to `snapshot` is durable here: the log is cut behind it, but for a tail, and
+    /// for what is needed after `keep_after`.
+    pub(crate) fn on_snapshot_taken(&mut self, snapshot: Snapshot, keep_after: Option<Index>) {
+        let (last, tail) = (snapshot.last, self.config.snapshot_tail_entries);
+        if last.index <= self.snapshot.index || self.log.term_at(last.index) != Some(last.term) {
+            return; // Overtaken by a newer one.
+        }
+        assert!(last.index <= self.applied, "a snapshot shows what was applied");
+        let kept = Index(last.index.0.saturating_sub(tail));
+        let base = keep_after.map_or(kept, |after| after.min(kept));
+        let base = base.max(self.log.base().index).min(self.log.durable());
+        let base = self.log.position_at(base).expect("the base lies in the log");
+        self.log.compact(base);
+        self.configurations.compact(last.index);
+        self.snapshot = last;
+        self.mark = Some(SnapshotMark { snapshot, base });
+    }
+
+    /// A snapshot from the leader takes the place of the log, which ends before it or differs.
+    /// The state machine follows once that is durable.
+    pub(crate) fn install(&mut self, snapshot: Snapshot) {
+        let last = snapshot.last;
+        assert!(last.index > self.commit, "what is committed here is not replaced");
+        self.proposals.on_install(last.index, &mut self.effects);
+        self.log.reset(last);
+        self.configurations.reset(snapshot.membership_index, Arc::clone(&snapshot.membership));
+        self.reconfigure();
+        (self.snapshot, self.commit) = (last, last.index);
+        self.mark = Some(SnapshotMark { snapshot, base: last });
+        self.install_needs = self.newest.next();
     }
 
     /// Learns of a commit index, which never falls.
@@ -238,6 +379,11 @@ impl Node {
         self.durable = self.durable.max(ticket);
         self.log.on_persisted(ticket);
         self.log.evict(self.config.recent_bytes_max);
+        // What was lost is here again, or was never committed: a later term says so.
+        let held = self.log.position_at(self.log.durable());
+        if self.claim.is_some_and(|claim| held.is_some_and(|held| held >= claim.last)) {
+            self.claim = None;
+        }
         self.release()
     }
 
@@ -254,19 +400,41 @@ impl Node {
         own_vote
     }
 
+    /// Ends a transfer of leadership away from here, if it is over: `leader` leads now.
+    pub(crate) fn end_transfer(
+        &mut self,
+        is_over: impl FnOnce(&HandingOver) -> bool,
+        leader: Option<NodeId>,
+    ) {
+        let Some(transfer) = self.handing_over.take_if(|transfer| is_over(transfer)) else {
+            return;
+        };
+        let HandingOver { request, to, .. } = transfer;
+        match leader {
+            Some(leader) if leader == to => {
+                self.effects.push(Effect::Transferred { request, leader });
+            }
+            Some(_) | None => {
+                let reason = Refusal::Transfer(TransferError::Failed(to));
+                self.refuse(Requests::one(request), reason);
+            }
+        }
+    }
+
     /// Gives up every promise, for ever: nobody knows what the disk holds.
     pub(crate) fn on_storage_failed(&mut self) {
         self.failed = true;
         self.outbox.clear();
         self.promised = 0;
         self.proposals.doubt(self.now.0);
+        self.end_transfer(|_| true, None);
     }
 
     /// Ends an event: writes what it changed, lets promises that need no write go, and hands
     /// out what may be applied. Nothing is applied before it is durable here.
     pub(crate) fn settle(&mut self) {
         if self.failed {
-            self.change = None;
+            (self.change, self.mark) = (None, None);
             self.outbox.clear();
             self.promised = 0;
             self.proposals.on_timer(Instant(u64::MAX), &mut self.effects);
@@ -282,6 +450,14 @@ impl Node {
             let own_vote = self.release();
             assert!(!own_vote, "a vote is given before it counts");
         }
+        if self.applying < self.log.base().index {
+            // What the state machine lacks is not in the log any more.
+            if self.install_needs > self.durable {
+                return;
+            }
+            self.effects.push(Effect::Install { last: self.snapshot });
+            self.applying = self.snapshot.index;
+        }
         let target = self.commit.min(self.log.durable());
         if target > self.applying {
             self.proposals.on_commit(target, &self.log, &mut self.effects);
@@ -296,21 +472,22 @@ impl Node {
     fn write(&mut self) {
         let state = HardState { term: self.term, vote: self.vote, commit: self.commit };
         let promise = (self.written.term, self.written.vote) != (state.term, state.vote);
-        if !promise && self.change.is_none() {
+        if !promise && self.change.is_none() && self.mark.is_none() {
             return;
         }
         let Change { truncate, entries } = self.change.take().unwrap_or_default();
         let hard_state = (self.written != state).then_some(state);
         self.written = state;
         self.newest = self.newest.next();
-        self.log.on_write(self.newest);
+        let snapshot = self.mark.take();
+        self.log.on_write(self.newest, self.now.0);
         let ticket = self.newest;
         self.effects.push(Effect::Persist(Write {
             ticket,
             truncate,
             entries,
             hard_state,
-            snapshot: None,
+            snapshot,
         }));
     }
 
@@ -327,12 +504,17 @@ impl Node {
     /// What must hold after every event.
     pub(crate) fn check(&self) {
         assert!(self.applied <= self.applying, "applied in order");
-        assert!(self.applying <= self.commit, "only committed entries are applied");
+        let committed = self.commit.max(self.restored);
+        assert!(self.applying <= committed, "only committed entries are applied");
         assert!(self.failed || self.commit <= self.log.last_index(), "what is committed is here");
-        assert!(self.applying <= self.log.durable(), "only durable entries are applied");
+        let durable = self.log.durable().max(self.restored);
+        assert!(self.applying <= durable, "only durable entries are applied");
         assert!(self.written.term <= self.term, "storage never knows a later term");
         assert!(self.durable <= self.newest, "only a write that was asked for is done");
         assert!(self.promised == 0 && self.change.is_none(), "the event was settled");
+        assert!(self.mark.is_none(), "the event was settled");
+        assert!(self.log.base().index <= self.snapshot.index, "a snapshot covers what is gone");
+        assert!(Arc::ptr_eq(&self.membership, self.configurations.newest().1), "the newest");
         let waits = |(needs, _): &(Ticket, Promise)| *needs > self.durable;
         assert!(self.outbox.iter().all(waits), "what is durable has left");
         self.log.check();

@@ -3,12 +3,15 @@
 //! ```text
 //!            accepted                      
 //!   Probe ─────────────▶ Replicate    one append at a time, or many under way
-//!     ▲                     │
-//!     └─────────────────────┘
-//!            rejected
+//!   ▲ ▲ │                   │  │
+//!   │ │ │     rejected      │  │
+//!   │ └─┼───────────────────┘  │
+//!   │   ▼ what it needs is gone▼
+//!   └ Snapshot ◀───────────────┘      nothing but the snapshot, until it is there
 //! ```
 
 use alloc::collections::VecDeque;
+use core::time::Duration;
 
 use crate::untracked::Untracked;
 use crate::{Index, Instant, Round};
@@ -33,7 +36,36 @@ pub(crate) struct Progress {
     pub(crate) moved: bool,
     /// When the peer was last heard.
     pub(crate) heard_at: Untracked<Instant>,
+    /// When the newest heartbeat left that it has answered: since then at least it is loyal.
+    pub(crate) echoed: Untracked<Instant>,
+    /// How a learner catches up; `None` for a voter.
+    pub(crate) catch_up: Option<CatchUp>,
+    /// It is no member any more: it is sent its removal until it knows of it, or until then.
+    pub(crate) departs_at: Option<Untracked<Instant>>,
     pub(crate) pace: Pace,
+}
+
+/// Rounds of replication to a learner (thesis §4.2.1): in each it is sent what the log held when
+/// the round began. One that ends within an election timeout shows that it keeps up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CatchUp {
+    target: Index,
+    began: Untracked<Instant>,
+    pub(crate) done: bool,
+}
+
+impl CatchUp {
+    pub(crate) fn new(target: Index, now: Instant) -> Self {
+        Self { target, began: Untracked(now), done: false }
+    }
+
+    /// The learner holds everything up to `matched` now; the log ends at `last`.
+    pub(crate) fn on_accept(&mut self, matched: Index, last: Index, now: Instant, most: Duration) {
+        if matched >= self.target {
+            let done = now.since(self.began.0) < most;
+            *self = Self { target: last, began: Untracked(now), done };
+        }
+    }
 }
 
 /// How the peer is sent entries.
@@ -46,6 +78,8 @@ pub(crate) enum Pace {
     },
     /// The logs agree: appends follow one another without waiting.
     Replicate(Window),
+    /// It needs what is gone, and is being sent a snapshot.
+    Snapshot,
 }
 
 /// Appends under way.
@@ -94,20 +128,41 @@ impl Progress {
             loading: false,
             moved: false,
             heard_at: Untracked(now),
+            echoed: Untracked(Instant(0)),
+            catch_up: None,
+            departs_at: None,
             pace: Pace::Probe { waiting: false },
         }
     }
 
-    /// The peer holds everything up to `matched`.
-    pub(crate) fn on_accept(&mut self, matched: Index) {
+    /// The peer holds everything up to `matched`; the leader's log begins after `base`.
+    pub(crate) fn on_accept(&mut self, matched: Index, base: Index) {
         if matched > self.matched {
             (self.matched, self.moved) = (matched, true);
         }
         self.next = self.next.max(self.matched.next());
         match &mut self.pace {
-            Pace::Probe { .. } => self.pace = Pace::Replicate(Window::default()),
+            // Something older: the snapshot is still what it needs.
+            Pace::Snapshot if self.next <= base => {}
+            Pace::Probe { .. } | Pace::Snapshot => {
+                self.pace = Pace::Replicate(Window::default());
+            }
             Pace::Replicate(window) => window.free(matched),
         }
+    }
+
+    /// The transfer of a snapshot has ended: the peer holds what it covers, or it failed and is
+    /// tried again when the peer is heard.
+    pub(crate) fn on_snapshot_sent(&mut self, last: Option<Index>) {
+        if let Pace::Snapshot = self.pace {
+            self.next = last.unwrap_or(Index::ZERO).max(self.matched).next();
+            self.pace = Pace::Probe { waiting: last.is_none() };
+        }
+    }
+
+    /// Whether the peer was heard lately.
+    pub(crate) fn is_live(&self, now: Instant, patience: Duration) -> bool {
+        now.since(self.heard_at.0) < patience
     }
 
     /// The logs differ, and agree at `agreed` at the latest: probe there.

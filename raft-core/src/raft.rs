@@ -1,19 +1,23 @@
 //! The state machine: an event goes in, effects come out.
 
+mod receive;
+mod roles;
+
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::mem;
 
 use crate::candidate::{Candidate, PreCandidate};
-use crate::follower::{self, Follower};
+use crate::configurations::Configurations;
+use crate::follower::Follower;
 use crate::invariants::Summary;
 use crate::leader::Leader;
 use crate::node::Node;
 use crate::reads::Reader;
-use crate::vote::Verdict;
 use crate::{
-    Config, ConfigError, Effect, Envelope, Event, Index, Instant, LogPosition, Message, NodeId,
-    Refusal, RoleChange, RoleKind, Round, Saved, Term, Ticket,
+    Config, ConfigError, Effect, Event, Index, Instant, Refusal, Requests, RoleChange, RoleKind,
+    Saved, Ticket,
 };
 
 /// One node of a Raft group.
@@ -47,7 +51,7 @@ pub(crate) enum Role {
     Follower(Follower),
     PreCandidate(PreCandidate),
     Candidate(Candidate),
-    Leader(Leader),
+    Leader(Box<Leader>),
 }
 
 /// Why a node cannot start from what storage recovered.
@@ -62,6 +66,8 @@ pub enum RestoreError {
         /// What was committed or applied.
         needed: Index,
     },
+    /// The configurations are missing, or not in the order of their indexes.
+    NoMembership,
 }
 
 impl fmt::Display for RestoreError {
@@ -73,6 +79,10 @@ impl fmt::Display for RestoreError {
                 "the log ends at index {last}, but index {needed} was committed or applied here: \
                  the log has lost entries, or belongs to another state machine; put back the \
                  missing files, or replace this node by a new one"
+            ),
+            Self::NoMembership => f.write_str(
+                "the store gave no configuration of the group, or gave them out of order: it does \
+                 not keep what it is told to keep",
             ),
         }
     }
@@ -101,12 +111,15 @@ impl Raft {
         config.validate()?;
         let needed = saved.hard_state.commit.max(saved.applied);
         let last = saved.log.last_index();
-        if needed > last {
+        // A log that is known to be damaged is sent again what it lacks.
+        if needed > last && saved.claim.is_none() {
             return Err(RestoreError::LogTooShort { last, needed });
         }
-        let mut node = Node::restore(config, saved, seed, now);
+        let configurations =
+            Configurations::new(saved.memberships.clone()).ok_or(RestoreError::NoMembership)?;
+        let mut node = Node::restore(config, saved, configurations, seed, now);
         let mut follower = Follower::new(&mut node, None);
-        if node.membership.voters().eq([node.id()]) {
+        if node.membership.voters().eq([node.id()]) && !node.membership.is_joint() {
             follower.election_at.0 = now; // Nobody else could lead.
         }
         let (term, last) = (node.term, node.log.last());
@@ -142,13 +155,23 @@ impl Raft {
             Role::Leader(leader) => leader.deadline(&self.node),
         };
         let unapplied = self.node.has_unapplied().then_some(self.node.now.0);
-        [self.node.proposals.deadline(), unapplied].into_iter().flatten().chain([role]).min()
+        let handing_over = self.node.handing_over.map(|transfer| transfer.until.0);
+        [self.node.proposals.deadline(), unapplied, handing_over]
+            .into_iter()
+            .flatten()
+            .chain([role])
+            .min()
     }
 
     fn dispatch(&mut self, event: Event) {
         match event {
             Event::Propose { requests, .. } | Event::Read { requests, .. } if self.node.failed => {
                 self.node.refuse(requests, Refusal::StorageFailed);
+            }
+            Event::ChangeMembership { request, .. } | Event::TransferLeadership { request, .. }
+                if self.node.failed =>
+            {
+                self.node.refuse(Requests::one(request), Refusal::StorageFailed);
             }
             Event::Applied(index) => self.node.on_applied(index),
             // Nothing that came after the failure can be trusted or promised.
@@ -159,20 +182,31 @@ impl Raft {
                 if requests.count == 0 => {}
             Event::Propose { requests, entries } => match &mut self.role {
                 Role::Follower(role) => role.on_propose(&mut self.node, requests, entries),
-                Role::PreCandidate(_) | Role::Candidate(_) => {
-                    self.node.refuse(requests, Refusal::NotLeader { leader: None });
-                }
+                Role::PreCandidate(_) | Role::Candidate(_) => self.refuse_to_lead(requests),
                 Role::Leader(role) => role.on_propose(&mut self.node, requests, entries),
             },
-            Event::Read { requests, .. } => match &mut self.role {
+            Event::Read { requests, lease } => match &mut self.role {
                 Role::Follower(role) => role.on_read(&mut self.node, requests),
-                Role::PreCandidate(_) | Role::Candidate(_) => {
-                    self.node.refuse(requests, Refusal::NotLeader { leader: None });
-                }
+                Role::PreCandidate(_) | Role::Candidate(_) => self.refuse_to_lead(requests),
+                Role::Leader(role) if lease => role.on_lease_read(&mut self.node, requests),
                 Role::Leader(role) => role.on_read(&mut self.node, Reader::Local(requests)),
             },
+            Event::ChangeMembership { request, set } => match &mut self.role {
+                Role::Leader(role) => role.on_change(&mut self.node, request, &set),
+                _ => self.refuse_to_lead(Requests::one(request)),
+            },
+            Event::TransferLeadership { request, to } => match &mut self.role {
+                Role::Leader(role) => role.on_transfer(&mut self.node, request, to),
+                _ => self.refuse_to_lead(Requests::one(request)),
+            },
+            Event::Identified { peer, incarnation } => {
+                self.node.identified.insert(peer, incarnation);
+            }
             Event::Persisted(ticket) => self.on_persisted(ticket),
             Event::StorageFailed => {
+                if let Role::Leader(role) = &mut self.role {
+                    role.abdicate(&mut self.node);
+                }
                 self.become_follower(None);
                 self.node.on_storage_failed();
             }
@@ -181,29 +215,48 @@ impl Raft {
                     role.on_loaded(&mut self.node, peer, entries);
                 }
             }
-            Event::ChangeMembership { .. }
-            | Event::TransferLeadership { .. }
-            | Event::Identified { .. }
-            | Event::SnapshotTaken(_)
-            | Event::SnapshotReceived { .. }
-            | Event::SnapshotSent { .. } => {}
+            Event::SnapshotTaken(snapshot) => {
+                let keep_after = match &self.role {
+                    Role::Leader(role) => role.keep_after(&self.node),
+                    Role::Follower(_) | Role::PreCandidate(_) | Role::Candidate(_) => None,
+                };
+                self.node.on_snapshot_taken(snapshot, keep_after);
+            }
+            Event::SnapshotReceived { from, term, snapshot } => {
+                self.on_snapshot_received(from, term, snapshot);
+            }
+            Event::SnapshotSent { peer, last } => {
+                if let Role::Leader(role) = &mut self.role {
+                    role.on_snapshot_sent(&mut self.node, peer, last.map(|last| last.index));
+                }
+            }
         }
+    }
+
+    /// Only a leader can do that; the caller is told who it is.
+    fn refuse_to_lead(&mut self, requests: Requests) {
+        let leader = self.leader();
+        self.node.refuse(requests, Refusal::NotLeader { leader });
     }
 
     fn on_timer(&mut self) {
         let now = self.node.now.0;
         self.node.proposals.on_timer(now, &mut self.node.effects);
+        self.node.end_transfer(|transfer| transfer.until.0 <= now, None);
         if let Role::Follower(role) = &mut self.role {
             role.on_timer(&mut self.node);
         }
         match &mut self.role {
             Role::Follower(role) if now < role.election_at.0 => {}
-            // Who has no vote does not stand; it waits for a leader.
-            Role::Follower(role) if !self.node.membership.is_voter(self.node.config.id) => {
+            // Who may not lead does not stand; it waits for a leader.
+            Role::Follower(role) if !self.node.may_stand() || self.node.is_loyal() => {
                 role.election_at.0 = self.node.next_election();
             }
             Role::PreCandidate(role) if now < role.retry_at.0 => {}
             Role::Candidate(role) if now < role.retry_at.0 => {}
+            Role::PreCandidate(_) | Role::Candidate(_) if !self.node.may_stand() => {
+                self.become_follower(None);
+            }
             Role::Follower(_) | Role::PreCandidate(_) | Role::Candidate(_) => self.stand(),
             Role::Leader(role) => {
                 if !role.on_timer(&mut self.node) {
@@ -225,239 +278,13 @@ impl Raft {
         }
     }
 
-    /// Gates the term (Raft §5.1), then matches the role.
-    fn on_receive(&mut self, envelope: Envelope) {
-        let Envelope { from, to, term, message } = envelope;
-        if to != self.node.id() || from == to {
-            return;
-        }
-        // Questions about a vote never depose a leader that is heard, and a pre-vote, or the
-        // answer of a node in an older term, changes nobody's term.
-        match message {
-            Message::PreVote { last } => {
-                let hears_leader = self.hears_leader();
-                return self.node.on_pre_vote(from, term, last, hears_leader);
-            }
-            Message::Vote { .. } if term > self.node.term && self.hears_leader() => return,
-            Message::PreVoteReply { asked, granted: true } => {
-                return self.on_pre_vote_reply(from, asked, true);
-            }
-            _ => {}
-        }
-        if term < self.node.term {
-            return self.on_stale(from, message);
-        }
-        if term > self.node.term {
-            // Raft §5.2: only a leader that is heard, or a vote that is given, earns patience. If
-            // a newer term did, a node that cannot win could keep back for ever one that can.
-            let patience = self.patience();
-            self.leave();
-            self.node.advance_term(term);
-            let mut follower = Follower::new(&mut self.node, None);
-            follower.election_at.0 = patience.unwrap_or(follower.election_at.0);
-            self.role = Role::Follower(follower);
-        }
-        self.on_message(from, message);
-    }
-
-    /// A sender in an older term learns of ours from the answer, and steps down.
-    fn on_stale(&mut self, from: NodeId, message: Message) {
-        let answer = match message {
-            Message::Vote { .. } => Message::VoteReply { granted: false },
-            // Rounds and log positions of an older term mean nothing in this one, whose leader
-            // may be the same node: the answer carries the term, and nothing else.
-            Message::Heartbeat { .. } | Message::Append(_) => {
-                Message::HeartbeatReply { round: Round::ZERO, sent_at: Instant(0) }
-            }
-            // A reply to an older term answers nobody any more, and neither does a request to
-            // the leader of an older term: its sender learns of ours from that leader.
-            _ => return,
-        };
-        self.node.send(from, answer);
-    }
-
-    fn on_message(&mut self, from: NodeId, message: Message) {
-        match message {
-            Message::PreVote { .. } => {} // Answered above.
-            Message::PreVoteReply { asked, granted } => {
-                self.on_pre_vote_reply(from, asked, granted);
-            }
-            Message::Vote { last, .. } => self.on_vote(from, last),
-            Message::VoteReply { granted } => {
-                if let Role::Candidate(role) = &mut self.role {
-                    role.note(from, granted);
-                    self.try_lead();
-                }
-            }
-            Message::Append(append) => {
-                if !follower::is_well_formed(&append, self.node.term) {
-                    return;
-                }
-                if let Some((role, node)) = self.follow(from) {
-                    role.on_append(node, from, append);
-                }
-            }
-            Message::Heartbeat { commit, round, sent_at } => {
-                if let Some((role, node)) = self.follow(from) {
-                    role.on_heartbeat(node, from, commit, (round, sent_at));
-                }
-            }
-            Message::Commit { commit } => {
-                if let Some((role, node)) = self.follow(from) {
-                    role.on_commit(node, from, commit);
-                }
-            }
-            Message::ReadReply { question, index } => {
-                if let Role::Follower(role) = &mut self.role {
-                    role.on_read_reply(&mut self.node, question, index);
-                }
-            }
-            Message::ProposeReply { requests, outcome } => {
-                let leader = self.leader();
-                self.node.on_propose_reply(requests, outcome, leader);
-            }
-            // Only who led this term is asked, and who does so no more cannot refuse: it may
-            // have taken another copy. The sender will call it unknown.
-            Message::Propose { session, requests, entries } => {
-                if let Some((role, node)) = self.lead() {
-                    role.on_forwarded(node, (from, session), requests, entries);
-                }
-            }
-            Message::TimeoutNow => {}
-            Message::AppendReply(reply) => {
-                if let Some((role, node)) = self.lead() {
-                    role.on_append_reply(node, from, reply);
-                }
-            }
-            Message::HeartbeatReply { round, .. } => {
-                if let Some((role, node)) = self.lead() {
-                    role.on_heartbeat_reply(node, from, round);
-                }
-            }
-            Message::Read { question } => {
-                if let Some((role, node)) = self.lead() {
-                    role.on_read(node, Reader::Remote { peer: from, question });
-                }
-            }
-        }
-    }
-
-    /// When this node stands next, if it hears of no leader; a leader does not.
-    fn patience(&self) -> Option<Instant> {
-        match &self.role {
-            Role::Follower(role) => Some(role.election_at.0),
-            Role::PreCandidate(role) => Some(role.retry_at.0),
-            Role::Candidate(role) => Some(role.retry_at.0),
-            Role::Leader(_) => None,
-        }
-    }
-
-    /// Whether a leader lives as far as this node knows: it hears one, or is one whose quorum
-    /// answers.
-    fn hears_leader(&self) -> bool {
-        self.node.config.check_quorum
-            && match &self.role {
-                Role::Follower(role) => role.hears_leader(&self.node),
-                Role::PreCandidate(_) | Role::Candidate(_) => false,
-                Role::Leader(_) => true,
-            }
-    }
-
-    fn on_vote(&mut self, candidate: NodeId, last: LogPosition) {
-        if self.node.on_vote(candidate, last) == Verdict::Refused {
-            return;
-        }
-        match &mut self.role {
-            // Raft §5.2: who has voted waits a whole timeout for the result.
-            Role::Follower(role) => role.election_at.0 = self.node.next_election(),
-            Role::PreCandidate(_) => self.become_follower(None),
-            Role::Candidate(_) | Role::Leader(_) => {} // They voted for themselves.
-        }
-    }
-
-    fn on_pre_vote_reply(&mut self, from: NodeId, asked: Term, granted: bool) {
-        if let Role::PreCandidate(role) = &mut self.role
-            && asked == self.node.term
-        {
-            role.note(from, granted);
-            if role.wins(&self.node) {
-                self.become_candidate();
-            }
-        }
-    }
-
-    /// The follower of `leader` that this node is, or becomes: a leader of the current term
-    /// ends every candidacy in it (Raft §5.2).
-    fn follow(&mut self, leader: NodeId) -> Option<(&mut Follower, &mut Node)> {
-        if matches!(self.role, Role::PreCandidate(_) | Role::Candidate(_)) {
-            self.become_follower(Some(leader));
-        }
-        match &mut self.role {
-            Role::Follower(role) => Some((role, &mut self.node)),
-            _ => {
-                debug_assert!(false, "{leader:?} and {:?} both lead", self.node.id());
-                None
-            }
-        }
-    }
-
-    /// The leader that this node is.
-    fn lead(&mut self) -> Option<(&mut Leader, &mut Node)> {
-        match &mut self.role {
-            Role::Leader(role) => Some((role, &mut self.node)),
-            Role::Follower(_) | Role::PreCandidate(_) | Role::Candidate(_) => None,
-        }
-    }
-
-    fn stand(&mut self) {
-        if self.node.config.pre_vote {
-            self.become_pre_candidate();
-        } else {
-            self.become_candidate();
-        }
-    }
-
-    fn try_lead(&mut self) {
-        if matches!(&self.role, Role::Candidate(role) if role.wins(&self.node)) {
-            self.role = Role::Leader(Leader::new(&mut self.node));
-        }
-    }
-
-    fn become_follower(&mut self, leader: Option<NodeId>) {
-        self.leave();
-        self.role = Role::Follower(Follower::new(&mut self.node, leader));
-    }
-
-    fn become_pre_candidate(&mut self) {
-        self.leave();
-        let role = PreCandidate::new(&mut self.node);
-        let wins = role.wins(&self.node);
-        self.role = Role::PreCandidate(role);
-        if wins {
-            self.become_candidate(); // A single voter needs nobody's word.
-        }
-    }
-
-    fn become_candidate(&mut self) {
-        self.leave();
-        self.role = Role::Candidate(Candidate::new(&mut self.node));
-    }
-
-    fn leave(&mut self) {
-        match &mut self.role {
-            Role::Follower(role) => role.on_leave(&mut self.node),
-            Role::PreCandidate(_) => {}
-            Role::Candidate(_) => self.node.withdraw_candidacy(),
-            Role::Leader(role) => role.on_leave(&mut self.node),
-        }
-    }
-
     fn announce(&mut self) {
         let (term, role, leader) = (self.node.term, self.role(), self.leader());
         let known = self.announced;
         if (known.term, known.role, known.leader) != (term, role, leader) {
             self.announced = RoleChange { term, role, leader, last: self.node.log.last() };
             self.node.effects.push(Effect::RoleChanged(self.announced));
+            self.node.end_transfer(|_| leader.is_some(), leader);
         }
     }
 }

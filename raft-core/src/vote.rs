@@ -5,10 +5,12 @@ use crate::{LogPosition, Message, NodeId, Term};
 
 impl Node {
     /// RequestVote in the current term (Raft §5.2, §5.4.1): one vote a term, first come first
-    /// served, and only for a log at least as good as ours. It goes out when it is durable.
+    /// served, and only for a log at least as good as ours (or as ours was before it was
+    /// damaged). It goes out when it is durable. What this node believes of the membership does
+    /// not matter: the candidate may know a newer one.
     pub(crate) fn on_vote(&mut self, candidate: NodeId, last: LogPosition) -> Verdict {
         let free = self.vote.is_none_or(|vote| vote == candidate);
-        if !free || last < self.log.last() {
+        if !free || last < self.log_to_match() {
             self.send(candidate, Message::VoteReply { granted: false });
             return Verdict::Refused;
         }
@@ -27,7 +29,7 @@ impl Node {
         last: LogPosition,
         hears_leader: bool,
     ) {
-        let granted = !hears_leader && asked >= self.term && last >= self.log.last();
+        let granted = !hears_leader && asked >= self.term && last >= self.log_to_match();
         self.send(candidate, Message::PreVoteReply { asked, granted });
     }
 }

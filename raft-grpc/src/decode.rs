@@ -206,6 +206,7 @@ fn append_reply(wire: proto::AppendReply) -> Result<AppendReply, DecodeError> {
         Outcome::Reject(it) => AppendReply::Reject {
             previous: index("append_reply.reject.previous_index", it.previous_index)?,
             hint: position("append_reply.reject.hint", it.hint_term, it.hint_index)?,
+            repairing: it.repairing,
         },
     })
 }

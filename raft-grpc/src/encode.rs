@@ -103,10 +103,11 @@ fn append_reply(reply: AppendReply) -> proto::AppendReply {
     use proto::append_reply::Outcome;
     let outcome = match reply {
         AppendReply::Accept { matched } => Outcome::Matched(matched.0),
-        AppendReply::Reject { previous, hint } => Outcome::Reject(proto::Reject {
+        AppendReply::Reject { previous, hint, repairing } => Outcome::Reject(proto::Reject {
             previous_index: previous.0,
             hint_term: hint.term.0,
             hint_index: hint.index.0,
+            repairing,
         }),
     };
     proto::AppendReply { outcome: Some(outcome) }

@@ -90,8 +90,9 @@ pub fn message(envelope: &Envelope) -> String {
             append.commit
         ),
         Message::AppendReply(AppendReply::Accept { matched }) => format!("have {matched}"),
-        Message::AppendReply(AppendReply::Reject { previous, hint }) => {
-            format!("differ at {previous}, perhaps not at {hint:?}")
+        Message::AppendReply(AppendReply::Reject { previous, hint, repairing }) => {
+            let repairing = if *repairing { ", repairing" } else { "" };
+            format!("differ at {previous}, perhaps not at {hint:?}{repairing}")
         }
         Message::Heartbeat { commit, round, .. } => format!("commit {commit}, {round:?}"),
         Message::HeartbeatReply { round, .. } => format!("{round:?}"),

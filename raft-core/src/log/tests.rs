@@ -112,7 +112,7 @@ impl Pair {
             }
             Step::Write => {
                 self.tickets = self.tickets.next();
-                self.log.on_write(self.tickets);
+                self.log.on_write(self.tickets, Instant(0));
                 self.writes.push((self.tickets, self.terms.clone()));
             }
             Step::Persist { writes } => {
@@ -202,9 +202,9 @@ fn a_log_that_differs_is_left_alone() {
 #[test]
 fn a_completion_never_vouches_for_what_was_written_later() {
     let mut log = filled(&[1, 1, 1]);
-    log.on_write(Ticket(1));
+    log.on_write(Ticket(1), Instant(0));
     log.extend(at(1, 1), entries(2, &[Term(2), Term(2), Term(2)]));
-    log.on_write(Ticket(2));
+    log.on_write(Ticket(2), Instant(0));
     log.on_persisted(Ticket(1));
     assert_eq!(log.durable(), Index(1));
     log.on_persisted(Ticket(2));
@@ -217,7 +217,7 @@ fn what_is_not_durable_stays_in_memory() {
     log.append(entries(3, &[Term(1)]));
     log.evict(0);
     assert_eq!(log.recent_first(), Index(1));
-    log.on_write(Ticket(1));
+    log.on_write(Ticket(1), Instant(0));
     log.on_persisted(Ticket(1));
     log.evict(80);
     assert_eq!(log.recent_first(), Index(3));

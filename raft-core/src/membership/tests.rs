@@ -147,6 +147,9 @@ fn a_later_format_is_told_from_damage() {
     assert_eq!(Membership::decode(&bytes), Err(MembershipDecodeError::Malformed));
 }
 
+/// One step of a group, if it can be taken.
+type Step<'a> = &'a dyn Fn(&Membership) -> Option<Membership>;
+
 fn any_change() -> impl Strategy<Value = Change> {
     let id = (1..8u64).prop_map(node);
     let new = (1..8u64).prop_map(|id| NewMember { id: node(id), address: id.to_string() });
@@ -196,7 +199,7 @@ proptest! {
         let mut group = group(3);
         for changes in sets {
             let is_ready = |id: NodeId| ready >> id.get() & 1 == 1;
-            let steps: [&dyn Fn(&Membership) -> Option<Membership>; 3] = [
+            let steps: [Step<'_>; 3] = [
                 &|group| group.changed(&changes, is_ready).ok(),
                 &|group| group.promoted(is_ready),
                 &|group| group.left(),
