@@ -191,7 +191,7 @@ impl Store {
             return Err(SnapshotError::OtherIndex { expected, found }.into());
         }
         let new = old.next_generation()?;
-        let base = match snapshot::load(&mut incoming, &new, &mark) {
+        let base = match snapshot::load(&mut incoming, &new, &mark, self.flush_bytes) {
             Ok(base) => base,
             Err(error) => {
                 new.delete()?;
@@ -218,8 +218,9 @@ impl Store {
         }
         let mut incoming = Incoming::open(&mut snapshot)?;
         let mark = bump.new_cluster(&incoming.mark)?;
-        Tables::make(path, Options::default().cache_bytes, |tables| {
-            snapshot::load(&mut incoming, tables, &mark).map(drop)
+        let Options { cache_bytes, flush_bytes, .. } = Options::default();
+        Tables::make(path, cache_bytes, |tables| {
+            snapshot::load(&mut incoming, tables, &mark, flush_bytes).map(drop)
         })?;
         Ok(incoming.status())
     }

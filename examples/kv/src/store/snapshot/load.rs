@@ -11,9 +11,6 @@ use super::super::tables::Tables;
 use super::Incoming;
 use crate::proto::kontiki::SweepMark;
 
-/// So many bytes of changes are in memory at a time.
-const LOAD_BYTES: usize = 8 << 20;
-
 /// How far the revisions of a new cluster are from those in the snapshot that it is made of. The
 /// old cluster went on after the snapshot was taken: what its clients saw must not come again as
 /// something else.
@@ -45,11 +42,13 @@ impl RevisionBump {
     }
 }
 
-/// Fills empty tables, to be worth `mark` in the end.
+/// Fills empty tables, to be worth `mark` in the end. So many bytes of changes are in memory at a
+/// time.
 pub(in crate::store) fn load(
     incoming: &mut Incoming<'_>,
     tables: &Tables,
     mark: &Mark,
+    flush_bytes: usize,
 ) -> Result<Base, StoreError> {
     let compacted = incoming.mark.compacted;
     let sweep = SweepMark { done: compacted, ..SweepMark::default() };
@@ -58,7 +57,7 @@ pub(in crate::store) fn load(
     while let Some(change) = incoming.next()? {
         upkeep.kept_bytes += change.kept_bytes();
         delta.push(change);
-        if delta.bytes() >= LOAD_BYTES {
+        if delta.bytes() >= flush_bytes {
             wait_for_merges(tables, || false);
             write_changes(tables, &std::mem::take(&mut delta), compacted, None)?;
         }

@@ -20,14 +20,14 @@ use crate::store::tables::Tables;
 use crate::store::{Response, StateHash, Store, StoreError, apply, sweep};
 
 /// A log of random commands, some of them refused, and what becomes of it without a crash.
-struct Story {
-    log: Vec<Entry>,
+pub(super) struct Story {
+    pub log: Vec<Entry>,
     answers: Vec<Response>,
-    hash: StateHash,
+    pub hash: StateHash,
 }
 
 impl Story {
-    fn new(seed: u64, len: usize) -> Self {
+    pub fn new(seed: u64, len: usize) -> Self {
         let mut runner = TestRunner::new_with_rng(
             Default::default(),
             proptest::test_runner::TestRng::from_seed(

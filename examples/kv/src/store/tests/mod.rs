@@ -5,6 +5,7 @@ mod model;
 mod random;
 mod requests;
 mod rules;
+mod snapshot;
 
 use std::time::Duration;
 

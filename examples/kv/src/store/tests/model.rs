@@ -20,6 +20,7 @@ use crate::store::{Answer, KvError, Response};
 type Content = BTreeMap<Bytes, KeyValue>;
 
 /// `past[r]` is the content at revision `r`; the last is the content now.
+#[derive(Clone)]
 pub(super) struct Model {
     past: Vec<Content>,
     events: Vec<Event>,

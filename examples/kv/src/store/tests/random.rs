@@ -43,7 +43,7 @@ pub(super) fn is_valid(action: &Action) -> bool {
     }
 }
 
-fn refused<T>(result: Result<T, Failure>) -> Result<T, KvError> {
+pub(super) fn refused<T>(result: Result<T, Failure>) -> Result<T, KvError> {
     result.map_err(|failure| match failure {
         Failure::Refused(error) => error,
         Failure::Store(error) => panic!("the store failed: {error}"),
@@ -51,7 +51,7 @@ fn refused<T>(result: Result<T, Failure>) -> Result<T, KvError> {
 }
 
 /// All events, asked for a few at a time.
-fn events(reader: &StoreReader, mut from: i64) -> Result<Vec<Event>, KvError> {
+pub(super) fn events(reader: &StoreReader, mut from: i64) -> Result<Vec<Event>, KvError> {
     let mut all: Vec<Event> = Vec::new();
     loop {
         let some = refused(reader.events(from, 3))?;
