@@ -270,7 +270,9 @@ impl Opened {
         let identity = Identity {
             cluster: ClusterId(recovered.identity.cluster_id),
             node: group.id,
-            incarnation: Incarnation(recovered.identity.incarnation),
+            incarnation: Incarnation::new(recovered.identity.incarnation).ok_or_else(|| {
+                storage_error("the identity file names disk zero, which is none; restore it")
+            })?,
         };
         let (control, urgent) = mpsc::channel(CONTROL_MESSAGES_MAX);
         let (bulk, bulky) = mpsc::channel(BULK_MESSAGES_MAX);
@@ -278,7 +280,8 @@ impl Opened {
             raft_grpc::Config::for_timing(raft.heartbeat_interval, raft.election_timeout);
         // Room for the largest entry and what is around it.
         settings.message_bytes_max = settings.message_bytes_max.max(raft.entry_bytes_max * 2);
-        let inbound = Inbound { control, bulk };
+        let (events, _) = mpsc::channel(1); // Nothing listens to them yet.
+        let inbound = Inbound { control, bulk, events, snapshots: None };
         let transport = GrpcTransport::start(identity, settings, &group.peers(), inbound);
         let transport = Arc::new(transport.map_err(transport_error)?);
         let inbox = Inbox { control: urgent, bulk: bulky };

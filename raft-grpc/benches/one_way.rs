@@ -38,15 +38,18 @@ async fn all() {
 
 async fn connect() -> (GrpcTransport, Received, GrpcTransport) {
     let id = |node| NodeId::new(node).expect("not zero");
-    let identity =
-        |node| Identity { cluster: ClusterId(1), node: id(node), incarnation: Incarnation(node) };
+    let identity = |node| {
+        let disk = Incarnation::new(node).expect("not zero");
+        Identity { cluster: ClusterId(1), node: id(node), incarnation: disk }
+    };
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = listener.local_addr().expect("bound").to_string();
     let start = |node, peer, address| {
         let (control, _) = mpsc::channel(1024);
         let (bulk, received) = mpsc::channel(1024);
         let peers = BTreeMap::from([(id(peer), address)]);
-        let inbound = Inbound { control, bulk };
+        let (events, _) = mpsc::channel(1024);
+        let inbound = Inbound { control, bulk, events, snapshots: None };
         let transport = GrpcTransport::start(identity(node), Config::default(), &peers, inbound);
         (transport.expect("valid"), received)
     };

@@ -1,9 +1,20 @@
-//! Where a peer is: `host:port`, with or without a scheme.
+//! Where a peer is: `host:port`, with or without a scheme; or several of these.
 
 use tonic::transport::Uri;
 
-/// Parses the address of a peer; the error says what is wrong with it.
-pub(crate) fn parse(address: &str, encrypted: bool) -> Result<Uri, String> {
+/// Parses the addresses of a peer, separated by commas: at least one, in order.
+pub(crate) fn parse_all(addresses: &str, encrypted: bool) -> Result<Vec<Uri>, String> {
+    addresses.split(',').map(|address| parse(address.trim(), encrypted)).collect()
+}
+
+/// As [`parse_all`] reads them.
+pub(crate) fn list(addresses: &[Uri]) -> String {
+    let all: Vec<_> = addresses.iter().map(Uri::to_string).collect();
+    all.join(",")
+}
+
+/// Parses one address of a peer; the error says what is wrong with it.
+fn parse(address: &str, encrypted: bool) -> Result<Uri, String> {
     let (scheme, authority) = match address.split_once("://") {
         Some((scheme, rest)) => (scheme, rest.trim_end_matches('/')),
         None if encrypted => ("https", address),
@@ -35,6 +46,16 @@ mod tests {
         }
         assert_eq!(parse("[::1]:80", false), Ok(Uri::from_static("http://[::1]:80/")));
         assert_eq!(parse("node:2380", true), Ok(Uri::from_static("https://node:2380/")));
+    }
+
+    #[test]
+    fn several_addresses_keep_their_order() {
+        let two = parse_all("b:2, http://a:1/", false).expect("addresses");
+        assert_eq!(list(&two), "http://b:2/,http://a:1/");
+        assert_eq!(parse_all(&list(&two), false), Ok(two));
+        for bad in ["", "a:1,", ",", "a:1,b"] {
+            assert!(parse_all(bad, false).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -3,35 +3,23 @@
 use std::fmt;
 use std::time::Duration;
 
-use raft_core::NodeId;
+use raft_core::{Incarnation, NodeId};
 
 /// Names a cluster. Made once, when the cluster is founded, and kept on disk.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClusterId(pub u64);
 
-/// Names a disk: made anew whenever a data directory is created. A node that comes back with
-/// another one has lost what it promised.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Incarnation(pub u64);
-
-macro_rules! hexadecimal {
-    ($name:ident) => {
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{:016x}", self.0)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!(stringify!($name), "({})"), self)
-            }
-        }
-    };
+impl fmt::Display for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
 }
 
-hexadecimal!(ClusterId);
-hexadecimal!(Incarnation);
+impl fmt::Debug for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClusterId({self})")
+    }
+}
 
 /// Who this node is. Every stream opens with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +72,19 @@ pub struct Config {
     pub message_bytes_max: usize,
     /// How many bytes may be under way on one connection, unread by the receiver. 4 MiB.
     pub window_bytes: u32,
+    /// Where other nodes can call this one, as `host:port`, several separated by commas. It
+    /// goes with every greeting, so that a node that does not know this one yet can answer.
+    /// Empty.
+    pub advertised: String,
+    /// The most nodes that are no peers, and are listened to and answered all the same: a
+    /// leader or a candidate of a newer configuration than the one known here. 16.
+    pub guests_max: usize,
+    /// The most bytes of a snapshot in one message. 256 KiB.
+    pub snapshot_chunk_bytes: usize,
+    /// The most bytes of snapshots that leave in a second, to all peers together. No limit.
+    pub snapshot_bytes_per_second: Option<u64>,
+    /// A transfer of a snapshot that gets no further for so long is given up. 60 s.
+    pub snapshot_patience: Duration,
     /// Certificates, for connections that are encrypted and authenticated on both sides.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::TlsConfig>,
@@ -105,6 +106,11 @@ impl Default for Config {
             batch_bytes_max: 256 << 10,
             message_bytes_max: 16 << 20,
             window_bytes: 4 << 20,
+            advertised: String::new(),
+            guests_max: 16,
+            snapshot_chunk_bytes: 256 << 10,
+            snapshot_bytes_per_second: None,
+            snapshot_patience: Duration::from_secs(60),
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -128,6 +134,17 @@ pub enum ConfigError {
         /// A full batch.
         batch_bytes_max: usize,
     },
+    /// The largest message must hold a chunk of a snapshot.
+    #[error(
+        "message_bytes_max ({message_bytes_max}) is less than twice snapshot_chunk_bytes \
+         ({chunk_bytes}); make the chunks smaller"
+    )]
+    ChunkTooLarge {
+        /// The largest message.
+        message_bytes_max: usize,
+        /// A chunk.
+        chunk_bytes: usize,
+    },
     /// HTTP/2 allows no more than 2 GiB.
     #[error("{0} is over 2 GiB, which HTTP/2 does not allow")]
     TooLarge(&'static str),
@@ -140,6 +157,14 @@ pub enum ConfigError {
         /// The peer.
         node: NodeId,
         /// Its address.
+        address: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The own address cannot be used by the others.
+    #[error("this node's own address is {address:?}, {reason}; write it as host:port")]
+    Advertised {
+        /// The address.
         address: String,
         /// What is wrong with it.
         reason: String,
@@ -178,6 +203,7 @@ impl Config {
             ("keepalive_interval", self.keepalive_interval),
             ("keepalive_timeout", self.keepalive_timeout),
             ("stale_after", self.stale_after),
+            ("snapshot_patience", self.snapshot_patience),
         ] {
             if value.is_zero() {
                 return Err(ConfigError::Zero(name));
@@ -189,6 +215,11 @@ impl Config {
             ("queue_messages_max", self.queue_messages_max),
             ("batch_bytes_max", self.batch_bytes_max),
             ("window_bytes", self.window_bytes as usize),
+            ("snapshot_chunk_bytes", self.snapshot_chunk_bytes),
+            (
+                "snapshot_bytes_per_second",
+                self.snapshot_bytes_per_second.map_or(1, |it| it as usize),
+            ),
         ] {
             if value == 0 {
                 return Err(ConfigError::Zero(name));
@@ -201,6 +232,10 @@ impl Config {
         let &Self { message_bytes_max, batch_bytes_max, .. } = self;
         if message_bytes_max / 2 < batch_bytes_max {
             return Err(ConfigError::MessageTooSmall { message_bytes_max, batch_bytes_max });
+        }
+        if self.snapshot_chunk_bytes > message_bytes_max / 2 {
+            let chunk_bytes = self.snapshot_chunk_bytes;
+            return Err(ConfigError::ChunkTooLarge { message_bytes_max, chunk_bytes });
         }
         if message_bytes_max > i32::MAX as usize {
             return Err(ConfigError::TooLarge("message_bytes_max"));

@@ -105,15 +105,15 @@ fn number(field: &'static str, value: u64) -> Result<u64, DecodeError> {
     }
 }
 
-fn term(field: &'static str, value: u64) -> Result<Term, DecodeError> {
+pub(crate) fn term(field: &'static str, value: u64) -> Result<Term, DecodeError> {
     number(field, value).map(Term)
 }
 
-fn index(field: &'static str, value: u64) -> Result<Index, DecodeError> {
+pub(crate) fn index(field: &'static str, value: u64) -> Result<Index, DecodeError> {
     number(field, value).map(Index)
 }
 
-fn position(
+pub(crate) fn position(
     field: &'static str,
     term_value: u64,
     index_value: u64,

@@ -9,7 +9,7 @@ use crate::proto::envelope::Message as Wire;
 
 /// The wire form of `envelopes`. Sender and receiver are the stream's.
 pub(crate) fn batch(envelopes: impl ExactSizeIterator<Item = Envelope>) -> proto::Batch {
-    proto::Batch { envelopes: envelopes.map(envelope).collect() }
+    proto::Batch { envelopes: envelopes.map(envelope).collect(), answer: 0 }
 }
 
 fn envelope(envelope: Envelope) -> proto::Envelope {

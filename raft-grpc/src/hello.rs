@@ -1,86 +1,53 @@
-//! The greeting on each new stream, and every reason to refuse one.
+//! The greeting on each new stream.
 
 use prost::Message as _;
-use raft_core::{Lane, NodeId};
-use tonic::Status;
+use raft_core::{Incarnation, Lane, NodeId};
 use tonic::metadata::{MetadataMap, MetadataValue};
 
-use crate::config::{ClusterId, Identity, Incarnation};
+use crate::config::{ClusterId, Identity};
 use crate::proto;
+use crate::refusal::Mismatch;
 
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 const KEY: &str = "kontiki-hello-bin";
+/// The longest list of addresses that is listened to.
+const ADDRESS_BYTES_MAX: usize = 1024;
 
 /// Who talks to whom on a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub(crate) from: Identity,
     pub(crate) to: NodeId,
-    pub(crate) lane: Lane,
+    pub(crate) purpose: Purpose,
+    /// The sender's process.
+    pub(crate) session: u64,
+    /// Where the sender can be called; empty where it does not say.
+    pub(crate) address: String,
 }
 
-/// Why two nodes do not talk. Names both sides, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Mismatch {
-    #[error("no greeting of a Kontiki node ({0}); is this the peer address of one?")]
-    NoGreeting(&'static str),
-    #[error(
-        "the other side speaks version {theirs} of the peer protocol, node {node} speaks \
-         version {VERSION}; run releases that share one"
-    )]
-    Version { theirs: u32, node: NodeId },
-    #[error(
-        "node {from} belongs to cluster {theirs}, node {node} to cluster {ours}; one of them \
-         has the peer address, or the data directory, of another cluster"
-    )]
-    Cluster { from: NodeId, theirs: ClusterId, node: NodeId, ours: ClusterId },
-    #[error(
-        "node {from} wants to talk to node {wanted}, but here is node {node}; correct the peer \
-         address of node {wanted} at node {from}"
-    )]
-    Destination { from: NodeId, wanted: NodeId, node: NodeId },
-    #[error(
-        "node {found} answers where node {node} looks for node {expected}; correct the peer \
-         address of node {expected} at node {node}"
-    )]
-    Sender { found: NodeId, expected: NodeId, node: NodeId },
-    #[error(
-        "node {from} is not a member as far as node {node} knows; add it to the cluster first, \
-         or correct its id"
-    )]
-    Unknown { from: NodeId, node: NodeId },
-    #[error(
-        "node {from} was here with disk {known} and now comes with disk {theirs}, says node \
-         {node}; its data was lost or it runs twice: add it anew under an id never used before"
-    )]
-    Incarnation { from: NodeId, known: Incarnation, theirs: Incarnation, node: NodeId },
-    #[cfg(feature = "tls")]
-    #[error(
-        "the certificate of node {from} does not name {name}, says node {node}; issue one that \
-         has it as a DNS name"
-    )]
-    Certificate { from: NodeId, name: String, node: NodeId },
-}
-
-impl From<Mismatch> for Status {
-    fn from(mismatch: Mismatch) -> Self {
-        Self::failed_precondition(mismatch.to_string())
-    }
+/// What a stream is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Talk(Lane),
+    Ship,
 }
 
 impl Hello {
     pub(crate) fn write(&self, metadata: &mut MetadataMap) {
-        let lane = match self.lane {
-            Lane::Control => proto::Lane::Control,
-            Lane::Bulk => proto::Lane::Bulk,
+        let lane = match self.purpose {
+            Purpose::Talk(Lane::Control) => proto::Lane::Control,
+            Purpose::Talk(Lane::Bulk) => proto::Lane::Bulk,
+            Purpose::Ship => proto::Lane::Snapshot,
         };
         let wire = proto::Hello {
             version: VERSION,
             cluster: self.from.cluster.0,
             from: self.from.node.get(),
             to: self.to.get(),
-            incarnation: self.from.incarnation.0,
+            incarnation: self.from.incarnation.get(),
             lane: lane.into(),
+            session: self.session,
+            address: self.address.clone(),
         };
         metadata.insert_bin(KEY, MetadataValue::from_bytes(&wire.encode_to_vec()));
     }
@@ -96,16 +63,21 @@ impl Hello {
         }
         let from = NodeId::new(wire.from).ok_or(Mismatch::NoGreeting("the sender is zero"))?;
         let to = NodeId::new(wire.to).ok_or(Mismatch::NoGreeting("the receiver is zero"))?;
-        let lane = match proto::Lane::try_from(wire.lane) {
-            Ok(proto::Lane::Control) => Lane::Control,
-            Ok(proto::Lane::Bulk) => Lane::Bulk,
+        let incarnation = Incarnation::new(wire.incarnation)
+            .ok_or(Mismatch::NoGreeting("the sender's disk is zero, which names none"))?;
+        let purpose = match proto::Lane::try_from(wire.lane) {
+            Ok(proto::Lane::Control) => Purpose::Talk(Lane::Control),
+            Ok(proto::Lane::Bulk) => Purpose::Talk(Lane::Bulk),
+            Ok(proto::Lane::Snapshot) => Purpose::Ship,
             Ok(proto::Lane::Unspecified) | Err(_) => {
                 return Err(Mismatch::NoGreeting("it names no lane"));
             }
         };
-        let cluster = ClusterId(wire.cluster);
-        let incarnation = Incarnation(wire.incarnation);
-        Ok(Self { from: Identity { cluster, node: from, incarnation }, to, lane })
+        if wire.address.len() > ADDRESS_BYTES_MAX {
+            return Err(Mismatch::NoGreeting("the sender's address is too long"));
+        }
+        let from = Identity { cluster: ClusterId(wire.cluster), node: from, incarnation };
+        Ok(Self { from, to, purpose, session: wire.session, address: wire.address })
     }
 
     /// Whether this greeting is for `ours`, from the same cluster.
@@ -139,8 +111,14 @@ mod tests {
     }
 
     fn hello() -> Hello {
-        let (cluster, incarnation) = (ClusterId(7), Incarnation(9));
-        Hello { from: Identity { cluster, node: id(1), incarnation }, to: id(2), lane: Lane::Bulk }
+        let incarnation = Incarnation::new(9).expect("not zero");
+        Hello {
+            from: Identity { cluster: ClusterId(7), node: id(1), incarnation },
+            to: id(2),
+            purpose: Purpose::Talk(Lane::Bulk),
+            session: 11,
+            address: "a:1".to_owned(),
+        }
     }
 
     fn read(wire: &proto::Hello) -> Result<Hello, Mismatch> {
@@ -151,8 +129,8 @@ mod tests {
 
     #[test]
     fn a_greeting_is_read_as_it_was_written() {
-        for lane in [Lane::Control, Lane::Bulk] {
-            let (mut metadata, sent) = (MetadataMap::new(), Hello { lane, ..hello() });
+        for purpose in [Purpose::Talk(Lane::Control), Purpose::Talk(Lane::Bulk), Purpose::Ship] {
+            let (mut metadata, sent) = (MetadataMap::new(), Hello { purpose, ..hello() });
             sent.write(&mut metadata);
             assert_eq!(Hello::read(&metadata, id(2)), Ok(sent));
         }
@@ -167,15 +145,20 @@ mod tests {
             to: 2,
             incarnation: 9,
             lane: proto::Lane::Bulk.into(),
+            session: 11,
+            address: "a:1".to_owned(),
         };
         assert_eq!(read(&good), Ok(hello()));
-        let newer = read(&proto::Hello { version: 2, ..good }).expect_err("refused").to_string();
+        let newer =
+            read(&proto::Hello { version: 2, ..good.clone() }).expect_err("refused").to_string();
         assert!(newer.contains("speaks version 2") && newer.contains("node 2"), "{newer}");
         for bad in [
-            proto::Hello { from: 0, ..good },
-            proto::Hello { to: 0, ..good },
-            proto::Hello { lane: 0, ..good },
-            proto::Hello { lane: 7, ..good },
+            proto::Hello { from: 0, ..good.clone() },
+            proto::Hello { to: 0, ..good.clone() },
+            proto::Hello { incarnation: 0, ..good.clone() },
+            proto::Hello { address: "a".repeat(1025), ..good.clone() },
+            proto::Hello { lane: 0, ..good.clone() },
+            proto::Hello { lane: 7, ..good.clone() },
         ] {
             assert!(matches!(read(&bad), Err(Mismatch::NoGreeting(_))), "{bad:?}");
         }

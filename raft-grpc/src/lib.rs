@@ -31,9 +31,10 @@
 //! let start = |id: u64| {
 //!     let (control, received_control) = mpsc::channel(256);
 //!     let (bulk, received_bulk) = mpsc::channel(64);
-//!     let identity =
-//!         Identity { cluster: ClusterId(7), node: node(id), incarnation: Incarnation(id) };
-//!     let inbound = Inbound { control, bulk };
+//!     let (events, _) = mpsc::channel(64);
+//!     let incarnation = Incarnation::new(id).unwrap();
+//!     let identity = Identity { cluster: ClusterId(7), node: node(id), incarnation };
+//!     let inbound = Inbound { control, bulk, events, snapshots: None };
 //!     let transport = GrpcTransport::start(identity, Config::default(), &peers, inbound)?;
 //!     Ok::<_, raft_grpc::ConfigError>((transport, received_control, received_bulk))
 //! };
@@ -52,18 +53,25 @@
 //! Payloads of received entries share the buffer they were received in: whoever keeps one for
 //! long copies it.
 
+mod accept;
 mod address;
+mod admission;
 mod causes;
 mod codec;
 mod config;
 mod decode;
+mod discover;
 mod encode;
+mod event;
 mod hello;
 mod link;
 mod peer;
 mod queue;
+mod reading;
+mod refusal;
 mod service;
 mod shared;
+mod ship;
 mod split;
 mod stats;
 #[cfg(feature = "tls")]
@@ -77,10 +85,16 @@ mod proto {
     tonic::include_proto!("kontiki.raft.v1");
 }
 
-pub use config::{ClusterId, Config, ConfigError, Identity, Incarnation};
+pub use accept::Connections;
+pub use config::{ClusterId, Config, ConfigError, Identity};
 pub use decode::DecodeError;
+pub use discover::{DiscoverError, Discovered, discover};
+pub use event::PeerEvent;
+pub use raft_core::Incarnation;
+pub use refusal::Refused;
 pub use service::{Inbound, PeerService};
-pub use stats::{LaneStats, PeerStats};
+pub use ship::{SnapshotSendError, SnapshotSending};
+pub use stats::{LaneStats, PeerStats, TransferStats};
 #[cfg(feature = "tls")]
 pub use tls::TlsConfig;
 pub use transport::GrpcTransport;

@@ -3,15 +3,20 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use raft_core::{Lane, NodeId};
-use tokio::sync::oneshot;
+use raft_core::{Incarnation, Lane, NodeId};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tonic::transport::Uri;
 
+use crate::address;
 use crate::causes::Causes;
-use crate::config::{Config, Incarnation};
-use crate::hello::Mismatch;
+use crate::config::Config;
+use crate::event::{PeerEvent, tell};
+use crate::link::Failure;
 use crate::queue::{Limits, Queue};
+use crate::reading::Readings;
+use crate::refusal::{Mismatch, Refused};
+use crate::ship::Shipping;
 use crate::stats::{LaneStats, PeerStats};
 
 /// One value for each lane.
@@ -29,12 +34,25 @@ impl<T> PerLane<T> {
         }
     }
 
-    fn of_mut(&mut self, lane: Lane) -> &mut T {
+    pub(crate) fn of_mut(&mut self, lane: Lane) -> &mut T {
         match lane {
             Lane::Control => &mut self.control,
             Lane::Bulk => &mut self.bulk,
         }
     }
+
+    pub(crate) fn both(&self) -> [&T; 2] {
+        [&self.control, &self.bulk]
+    }
+}
+
+/// Why this node talks to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The engine has named it.
+    Peer,
+    /// It has called, and goes again when it calls no more.
+    Guest,
 }
 
 /// One other node.
@@ -42,35 +60,42 @@ impl<T> PerLane<T> {
 pub(crate) struct Peer {
     pub(crate) id: NodeId,
     pub(crate) queues: PerLane<Arc<Queue>>,
+    /// What it sends.
+    pub(crate) readings: Readings,
+    /// The snapshot that goes to it.
+    pub(crate) shipping: Shipping,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    address: Uri,
+    kind: Kind,
+    /// Tried in turn; at least one.
+    addresses: Vec<Uri>,
     /// The first disk that it came with; another one is refused.
     incarnation: Option<Incarnation>,
     refused_incarnation: Option<Incarnation>,
+    /// The engine knows of `incarnation`.
+    identified: bool,
+    /// How the peer refused this node, as far as the engine was told.
+    refused_us: Option<Refused>,
     lanes: PerLane<LaneState>,
     causes: Causes,
     /// The tasks that keep its streams.
     links: Vec<AbortHandle>,
-    /// It is no peer any more: streams end as soon as they begin.
-    closed: bool,
+    since: Instant,
 }
 
 #[derive(Debug, Default)]
 struct LaneState {
-    connected: bool,
+    /// Where the stream to the peer goes, while it is open.
+    connected: Option<Uri>,
     connects: u64,
     last_error: Option<String>,
-    /// Ends the stream from the peer that is read now, when dropped or used.
-    reading: Option<oneshot::Sender<()>>,
-    received_messages: u64,
 }
 
 impl Peer {
-    pub(crate) fn new(id: NodeId, address: Uri, config: &Config) -> Self {
+    pub(crate) fn new(id: NodeId, kind: Kind, config: &Config) -> Self {
         let queue = |bytes_max| {
             Arc::new(Queue::new(Limits {
                 bytes_max,
@@ -85,50 +110,59 @@ impl Peer {
             bulk: queue(config.bulk_bytes_max),
         };
         let state = State {
-            address,
+            kind,
+            addresses: Vec::new(),
             incarnation: None,
             refused_incarnation: None,
+            identified: false,
+            refused_us: None,
             lanes: PerLane::default(),
             causes: Causes::default(),
             links: Vec::new(),
-            closed: false,
+            since: Instant::now(),
         };
-        Self { id, queues, state: Mutex::new(state) }
+        let (readings, shipping) = (Readings::default(), Shipping::default());
+        Self { id, queues, readings, shipping, state: Mutex::new(state) }
     }
 
-    pub(crate) fn address(&self) -> Uri {
-        self.lock().address.clone()
+    pub(crate) fn kind(&self) -> Kind {
+        self.lock().kind
     }
 
-    /// Replaces the address and the tasks that talk to it.
-    pub(crate) fn relink(&self, address: Uri, links: Vec<AbortHandle>) {
+    /// The engine names it.
+    pub(crate) fn adopt(&self) {
+        self.lock().kind = Kind::Peer;
+    }
+
+    /// Whether it is a guest that does not call (any more).
+    pub(crate) fn is_abandoned(&self, config: &Config) -> bool {
+        let state = self.lock();
+        // A new guest has time to open its first stream.
+        let settled = state.since.elapsed() > config.handshake_timeout * 2;
+        state.kind == Kind::Guest && settled && !self.readings.is_any_live()
+    }
+
+    pub(crate) fn addresses(&self) -> Vec<Uri> {
+        self.lock().addresses.clone()
+    }
+
+    /// Replaces the addresses. The streams stay where they lead to one of them; else `link`
+    /// makes tasks that open new ones, and what is queued waits for these.
+    pub(crate) fn relink(&self, addresses: Vec<Uri>, link: impl FnOnce() -> Vec<AbortHandle>) {
         let mut state = self.lock();
-        state.address = address;
-        for link in std::mem::replace(&mut state.links, links) {
-            link.abort();
+        let stays = |it: &LaneState| it.connected.as_ref().is_some_and(|at| addresses.contains(at));
+        let unchanged = state.addresses == addresses || state.lanes.both().into_iter().all(stays);
+        state.addresses = addresses;
+        if !unchanged {
+            state.replace_links(link());
         }
     }
 
-    /// Ends every stream from the peer.
-    pub(crate) fn end_reading(&self) {
-        let mut state = self.lock();
-        for lane in [Lane::Control, Lane::Bulk] {
-            state.lanes.of_mut(lane).reading = None;
-        }
-    }
-
-    /// Ends every stream, to and from the peer.
+    /// Ends every stream, to and from the peer, for good.
     pub(crate) fn close(&self) {
-        let mut state = self.lock();
-        state.closed = true;
-        for link in state.links.drain(..) {
-            link.abort();
-        }
-        for lane in [Lane::Control, Lane::Bulk] {
-            let lane = state.lanes.of_mut(lane);
-            (lane.connected, lane.reading) = (false, None);
-        }
-        drop(state);
+        self.lock().replace_links(Vec::new());
+        self.readings.close();
+        self.shipping.cancel();
         self.queues.control.close();
         self.queues.bulk.close();
     }
@@ -140,83 +174,104 @@ impl Peer {
 
     /// Recognises the disk that the peer comes with. The first one seen is the peer's; another
     /// one is no longer the node that made our promises (a lost disk, or two of one id).
-    pub(crate) fn recognise(&self, theirs: Incarnation, node: NodeId) -> Result<(), Mismatch> {
+    pub(crate) fn recognise(
+        &self,
+        theirs: Incarnation,
+        node: NodeId,
+        events: &mpsc::Sender<PeerEvent>,
+    ) -> Result<(), Mismatch> {
         let mut state = self.lock();
         let known = *state.incarnation.get_or_insert(theirs);
-        if known == theirs {
-            return Ok(());
+        if known != theirs {
+            state.refused_incarnation = Some(theirs);
+            return Err(Mismatch::Incarnation { from: self.id, known, theirs, node });
         }
-        state.refused_incarnation = Some(theirs);
-        Err(Mismatch::Incarnation { from: self.id, known, theirs, node })
+        if !state.identified {
+            let event = PeerEvent::Identified { peer: self.id, incarnation: theirs };
+            state.identified = tell(events, event);
+        }
+        Ok(())
     }
 
-    /// Presets what [`recognise`](Self::recognise) would learn.
-    pub(crate) fn expect(&self, incarnation: Incarnation) {
-        self.lock().incarnation = Some(incarnation);
+    /// Presets what [`recognise`](Self::recognise) would learn. Where it has learnt otherwise,
+    /// `link` makes tasks that open new streams, and the old ones end.
+    pub(crate) fn expect(&self, incarnation: Incarnation, link: impl FnOnce() -> Vec<AbortHandle>) {
+        let mut state = self.lock();
+        let before = state.incarnation.replace(incarnation);
+        state.identified = true;
+        if before.is_some_and(|before| before != incarnation) {
+            state.replace_links(link());
+            drop(state);
+            self.readings.end();
+            self.shipping.cancel();
+        }
     }
 
     /// A stream to the peer is open.
-    pub(crate) fn on_connected(&self, lane: Lane) {
+    pub(crate) fn on_connected(&self, lane: Lane, address: &Uri) {
         self.queues.of(lane).open();
         let mut state = self.lock();
         let it = state.lanes.of_mut(lane);
-        (it.connected, it.last_error) = (true, None);
+        (it.connected, it.last_error) = (Some(address.clone()), None);
         it.connects += 1;
         tracing::debug!(peer = %self.id, ?lane, "stream open");
         if state.is_connected() {
             state.causes.clear();
-            tracing::info!(peer = %self.id, address = %state.address, "connected");
+            state.refused_us = None;
+            tracing::info!(peer = %self.id, %address, "connected");
         }
     }
 
     /// A stream to the peer was lost, or could not be opened.
-    pub(crate) fn on_failed(&self, lane: Lane, error: String) {
+    pub(crate) fn on_failed(
+        &self,
+        lane: Lane,
+        address: &Uri,
+        failure: Failure,
+        events: &mpsc::Sender<PeerEvent>,
+    ) {
         self.queues.of(lane).close();
         let mut state = self.lock();
         let was_connected = state.is_connected();
+        let Failure { message: error, refused } = failure;
         if state.causes.is_news(&error, Instant::now()) {
-            let (peer, address) = (self.id, &state.address);
+            let peer = self.id;
             match was_connected {
                 true => tracing::warn!(%peer, %address, ?lane, error, "connection lost"),
                 false => tracing::warn!(%peer, %address, ?lane, error, "cannot connect"),
             }
         }
-        let it = state.lanes.of_mut(lane);
-        (it.connected, it.last_error) = (false, Some(error));
-    }
-
-    /// A stream from the peer opens; an older one of the lane ends. What is returned resolves
-    /// when this one has to end in turn.
-    pub(crate) fn on_reading(&self, lane: Lane) -> oneshot::Receiver<()> {
-        let (sender, receiver) = oneshot::channel();
-        let mut state = self.lock();
-        if !state.closed {
-            state.lanes.of_mut(lane).reading = Some(sender);
+        if let Some(reason) = refused
+            && state.refused_us != refused
+        {
+            let (peer, message) = (self.id, error.clone());
+            if tell(events, PeerEvent::RefusedUs { peer, reason, message }) {
+                state.refused_us = refused;
+            }
         }
-        receiver
-    }
-
-    pub(crate) fn on_received(&self, lane: Lane, messages: usize) {
-        self.lock().lanes.of_mut(lane).received_messages += messages as u64;
+        let it = state.lanes.of_mut(lane);
+        (it.connected, it.last_error) = (None, Some(error));
     }
 
     pub(crate) fn stats(&self) -> PeerStats {
         let state = self.lock();
         PeerStats {
-            address: state.address.to_string(),
+            address: address::list(&state.addresses),
+            guest: state.kind == Kind::Guest,
             connected: state.is_connected(),
             incarnation: state.incarnation,
             refused_incarnation: state.refused_incarnation,
             control: self.lane_stats(&state, Lane::Control),
             bulk: self.lane_stats(&state, Lane::Bulk),
+            sending: self.shipping.stats(),
         }
     }
 
     fn lane_stats(&self, state: &State, lane: Lane) -> LaneStats {
         let (it, counts) = (state.lanes.of(lane), self.queues.of(lane).counts());
         LaneStats {
-            connected: it.connected,
-            reading: it.reading.as_ref().is_some_and(|sender| !sender.is_closed()),
+            connected: it.connected.is_some(),
+            reading: self.readings.is_live(lane),
             connects: it.connects,
             last_error: it.last_error.clone(),
             queued_messages: counts.queued_messages,
@@ -225,7 +280,7 @@ impl Peer {
             sent_bytes: counts.sent_bytes,
             dropped_messages: counts.dropped_messages,
             too_large_messages: counts.too_large_messages,
-            received_messages: it.received_messages,
+            received_messages: self.readings.received_messages(lane),
         }
     }
 
@@ -236,6 +291,13 @@ impl Peer {
 
 impl State {
     fn is_connected(&self) -> bool {
-        self.lanes.control.connected && self.lanes.bulk.connected
+        self.lanes.both().into_iter().all(|lane| lane.connected.is_some())
+    }
+
+    fn replace_links(&mut self, links: Vec<AbortHandle>) {
+        for link in std::mem::replace(&mut self.links, links) {
+            link.abort();
+        }
+        (self.lanes.control.connected, self.lanes.bulk.connected) = (None, None);
     }
 }

@@ -59,6 +59,8 @@ pub(crate) struct State {
     open: bool,
     /// Since when the oldest waits, while not open.
     since: Option<Instant>,
+    /// A question of the peer, to be answered on the stream of `session`.
+    question: Option<u64>,
     waker: Option<Waker>,
 }
 
@@ -80,7 +82,7 @@ impl Queue {
     pub(crate) fn begin(self: &Arc<Self>) -> Outgoing {
         let mut state = self.lock();
         state.session += 1;
-        state.open = false;
+        (state.open, state.question) = (false, None);
         Outgoing { queue: Arc::clone(self), session: state.session, taken: Vec::new() }
     }
 
@@ -101,6 +103,13 @@ impl Queue {
         if std::mem::take(&mut state.open) {
             state.drop_waiting();
         }
+        wake(state);
+    }
+
+    /// The peer asks whether this node lives: its stream is to say so at once.
+    pub(crate) fn answer(&self, question: u64) {
+        let mut state = self.lock();
+        state.question = Some(question);
         wake(state);
     }
 
@@ -236,10 +245,12 @@ impl Stream for Outgoing {
         if state.session != this.session {
             return Poll::Ready(None);
         }
+        let mut answer = None;
         if state.open {
             state.take(&this.queue.limits, &mut this.taken);
+            answer = state.question.take();
         }
-        if this.taken.is_empty() {
+        if this.taken.is_empty() && answer.is_none() {
             match &mut state.waker {
                 Some(waker) => waker.clone_from(context.waker()),
                 none => *none = Some(context.waker().clone()),
@@ -247,6 +258,7 @@ impl Stream for Outgoing {
             return Poll::Pending;
         }
         drop(state);
-        Poll::Ready(Some(encode::batch(this.taken.drain(..))))
+        let batch = encode::batch(this.taken.drain(..));
+        Poll::Ready(Some(proto::Batch { answer: answer.unwrap_or(0), ..batch }))
     }
 }

@@ -1,34 +1,47 @@
 //! The receiving half: greets each stream, then hands on what it brings.
 //!
-//! The response's body is what reads the request, so a stream needs no task of its own, and is
-//! gone as soon as its connection is. A full inbound channel stops the reading, and HTTP/2's
-//! windows stop the sender; each lane has its own channel and its own connection, so only that
-//! lane waits.
+//! The response's body is what reads the request, so a stream of messages needs no task of its
+//! own, and is gone as soon as its connection is. A full inbound channel stops the reading, and
+//! HTTP/2's windows stop the sender; each lane has its own channel and its own connection, so
+//! only that lane waits.
 
+use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
-use raft_core::{Envelope, Lane, NodeId};
+use raft_core::{Envelope, Lane, NodeId, SnapshotStore};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::decode;
-use crate::hello::{Hello, Mismatch};
+use crate::event::PeerEvent;
+use crate::hello::{Purpose, VERSION};
 use crate::peer::Peer;
 use crate::proto;
 use crate::shared::Shared;
+use crate::ship;
 
 /// Where received messages go, in order within each lane. The capacities bound how many gRPC
 /// messages wait there; each holds at most `batch_bytes_max`, or a single larger entry.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Inbound {
     /// Elections, heartbeats and read rounds: to be received before the others.
     pub control: mpsc::Sender<Vec<Envelope>>,
     /// Entries, and what must stay in order with them.
     pub bulk: mpsc::Sender<Vec<Envelope>>,
+    /// What happens beside messages. An event that finds it full is told again later.
+    pub events: mpsc::Sender<PeerEvent>,
+    /// Where received snapshots go. With none, no snapshot is taken.
+    pub snapshots: Option<Arc<dyn SnapshotStore>>,
+}
+
+impl fmt::Debug for Inbound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbound").finish_non_exhaustive()
+    }
 }
 
 /// The gRPC service. Clones share the transport.
@@ -41,64 +54,67 @@ pub struct PeerService {
 #[tonic::async_trait]
 impl proto::peer_server::Peer for PeerService {
     type TalkStream = Reading;
+    type ShipStream = ReceiverStream<Result<proto::SnapshotReceipt, Status>>;
 
     async fn talk(
         &self,
         request: Request<Streaming<proto::Batch>>,
     ) -> Result<Response<Reading>, Status> {
-        let (hello, peer) = self.welcome(&request)?;
-        let ours = self.shared.identity;
+        let (hello, peer) = self.welcome(&request).await?;
+        let Purpose::Talk(lane) = hello.purpose else {
+            return Err(Status::invalid_argument("a greeting for another kind of stream"));
+        };
+        let open = peer.readings.open(lane, hello.session).ok_or_else(replaced)?;
         let reader = Reader {
-            ended: peer.on_reading(hello.lane),
+            ended: open.ended,
             peer,
-            node: ours.node,
-            lane: hello.lane,
+            node: self.shared.identity.node,
+            lane,
+            session: hello.session,
             batches: request.into_inner(),
-            inbound: match hello.lane {
+            inbound: match lane {
                 Lane::Control => self.inbound.control.clone(),
                 Lane::Bulk => self.inbound.bulk.clone(),
             },
         };
-        let mut response = Response::new(Reading(Box::pin(reader.run())));
-        let reply = Hello { from: ours, to: hello.from.node, lane: hello.lane };
-        reply.write(response.metadata_mut());
+        let reading = Reading { reader: Box::pin(reader.run()), questions: open.questions };
+        let mut response = Response::new(reading);
+        self.shared.hello(hello.from.node, hello.purpose).write(response.metadata_mut());
         Ok(response)
     }
-}
 
-impl PeerService {
-    /// Reads and checks the greeting. A refusal is logged once for each cause.
-    fn welcome<T>(&self, request: &Request<T>) -> Result<(Hello, Arc<Peer>), Status> {
-        if self.shared.peers().closed {
-            return Err(Status::unavailable(format!(
-                "node {} is shutting down",
-                self.shared.identity.node
-            )));
+    async fn ship(
+        &self,
+        request: Request<Streaming<proto::SnapshotPart>>,
+    ) -> Result<Response<Self::ShipStream>, Status> {
+        let (hello, _) = self.welcome(&request).await?;
+        if hello.purpose != Purpose::Ship {
+            return Err(Status::invalid_argument("a greeting for another kind of stream"));
         }
-        self.check(request).map_err(|mismatch| {
-            let reason = mismatch.to_string();
-            let mut said = self.shared.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-            if said.is_news(&reason, Instant::now()) {
-                let remote = request.remote_addr().map(|address| address.to_string());
-                tracing::warn!(remote, reason, "refused a peer's stream");
-            }
-            mismatch.into()
-        })
+        let from = hello.from.node;
+        let receipts =
+            ship::receive(Arc::clone(&self.shared), &self.inbound, from, request.into_inner())?;
+        let mut response = Response::new(receipts);
+        self.shared.hello(from, hello.purpose).write(response.metadata_mut());
+        Ok(response)
     }
 
-    fn check<T>(&self, request: &Request<T>) -> Result<(Hello, Arc<Peer>), Mismatch> {
-        let ours = &self.shared.identity;
-        let hello = Hello::read(request.metadata(), ours.node)?;
-        hello.check(ours)?;
-        let from = hello.from.node;
-        let unknown = Mismatch::Unknown { from, node: ours.node };
-        let peer = self.shared.peer(from).ok_or(unknown)?;
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &self.shared.config.tls {
-            tls.check(request, from, ours.node)?;
-        }
-        peer.recognise(hello.from.incarnation, ours.node)?;
-        Ok((hello, peer))
+    async fn introduce(
+        &self,
+        _request: Request<proto::IntroduceRequest>,
+    ) -> Result<Response<proto::Introduction>, Status> {
+        let identity = &self.shared.identity;
+        let Some((index, membership)) = self.shared.peers().membership.clone() else {
+            let node = identity.node;
+            return Err(Status::unavailable(format!("node {node} has not joined a cluster yet")));
+        };
+        Ok(Response::new(proto::Introduction {
+            version: VERSION,
+            cluster: identity.cluster.0,
+            node: identity.node.get(),
+            membership: membership.encode().into(),
+            membership_index: index.0,
+        }))
     }
 }
 
@@ -107,6 +123,7 @@ struct Reader {
     peer: Arc<Peer>,
     node: NodeId,
     lane: Lane,
+    session: u64,
     batches: Streaming<proto::Batch>,
     inbound: mpsc::Sender<Vec<Envelope>>,
     ended: oneshot::Receiver<()>,
@@ -122,11 +139,15 @@ impl Reader {
                 batch = self.batches.message() => batch?,
             };
             let Some(batch) = batch else { return Ok(()) };
+            let answer = batch.answer;
             let envelopes = decode::batch(batch, self.peer.id, self.node)?;
             if envelopes.iter().any(|it| it.message.lane() != self.lane) {
                 return Err(Status::invalid_argument("a message of another lane"));
             }
-            self.peer.on_received(self.lane, envelopes.len());
+            self.peer.readings.on_received(self.lane, self.session, envelopes.len(), answer);
+            if envelopes.is_empty() {
+                continue;
+            }
             tokio::select! {
                 biased;
                 sent = self.inbound.send(envelopes) => {
@@ -142,14 +163,24 @@ fn replaced() -> Status {
     Status::aborted("a newer stream of the same node took over, or the node was removed or stops")
 }
 
-/// A stream's reader in the shape of a response that never says anything.
-pub struct Reading(Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>);
+/// A stream's reader in the shape of a response that says nothing but questions.
+pub struct Reading {
+    reader: Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>,
+    questions: mpsc::Receiver<u64>,
+}
 
 impl Stream for Reading {
-    type Item = Result<proto::Nothing, Status>;
+    type Item = Result<proto::Question, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.as_mut().poll(context).map(|ended| ended.err().map(Err))
+        if let Poll::Ready(ended) = self.reader.as_mut().poll(context) {
+            return Poll::Ready(ended.err().map(Err));
+        }
+        match self.questions.poll_recv(context) {
+            Poll::Ready(Some(number)) => Poll::Ready(Some(Ok(proto::Question { number }))),
+            // Closed: the reader is about to end as well.
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        }
     }
 }
 
@@ -166,11 +197,13 @@ mod tests {
 
     use super::*;
     use crate::codec::StreamCodec;
+    use crate::hello::Hello;
     use crate::{ClusterId, Config, GrpcTransport, Identity, Incarnation};
 
     fn identity(node: u64) -> Identity {
         let node = NodeId::new(node).expect("not zero");
-        Identity { cluster: ClusterId(7), node, incarnation: Incarnation(9) }
+        let incarnation = Incarnation::new(9).expect("not zero");
+        Identity { cluster: ClusterId(7), node, incarnation }
     }
 
     /// Says `messages` to a node 2, as node 1 on the bulk lane, and returns how that ends.
@@ -179,9 +212,9 @@ mod tests {
         let (bulk, _bulk) = mpsc::channel(8);
         let peers = BTreeMap::from([(identity(1).node, "127.0.0.1:1".to_owned())]);
         let config = Config { message_bytes_max: 600 << 10, ..Config::default() };
-        let transport =
-            GrpcTransport::start(identity(2), config, &peers, Inbound { control, bulk })
-                .expect("valid");
+        let (events, _events) = mpsc::channel(8);
+        let inbound = Inbound { control, bulk, events, snapshots: None };
+        let transport = GrpcTransport::start(identity(2), config, &peers, inbound).expect("valid");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let address = listener.local_addr().expect("bound");
         tokio::spawn(transport.serve(listener, std::future::pending()));
@@ -190,12 +223,18 @@ mod tests {
         let mut client = Grpc::new(endpoint.connect().await.expect("it listens"));
         client.ready().await.expect("connected");
         let mut request = tokio_stream::iter(messages).into_streaming_request();
-        let hello = Hello { from: identity(1), to: identity(2).node, lane: Lane::Bulk };
+        let hello = Hello {
+            from: identity(1),
+            to: identity(2).node,
+            purpose: Purpose::Talk(Lane::Bulk),
+            session: 1,
+            address: String::new(),
+        };
         hello.write(request.metadata_mut());
         let path = PathAndQuery::from_static("/kontiki.raft.v1.Peer/Talk");
-        let codec = StreamCodec::<T, proto::Nothing>::default();
+        let codec = StreamCodec::<T, proto::Question>::default();
         let response = client.streaming(request, path, codec).await.expect("greeted");
-        let mut replies: Streaming<proto::Nothing> = response.into_inner();
+        let mut replies: Streaming<proto::Question> = response.into_inner();
         match replies.message().await {
             Err(status) => status,
             Ok(reply) => Status::ok(format!("{reply:?}")),
@@ -203,7 +242,7 @@ mod tests {
     }
 
     fn batch(envelope: proto::Envelope) -> proto::Batch {
-        proto::Batch { envelopes: vec![envelope] }
+        proto::Batch { envelopes: vec![envelope], answer: 0 }
     }
 
     #[tokio::test]

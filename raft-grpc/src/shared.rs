@@ -1,28 +1,50 @@
 //! What the sending and the receiving half have in common: identity, settings, peers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::Instant;
 
-use raft_core::{Envelope, NodeId};
+use raft_core::{Envelope, Index, Membership, NodeId};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tonic::metadata::MetadataMap;
 
+use crate::address;
 use crate::causes::Causes;
-use crate::config::{Config, Identity};
+use crate::config::{Config, ConfigError, Identity};
+use crate::event::PeerEvent;
+use crate::hello::{Hello, Purpose};
 use crate::peer::Peer;
+use crate::refusal::Mismatch;
+use crate::ship::{Incoming, Pace};
 
 /// Shared by the transport, its tasks and its service.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) identity: Identity,
     pub(crate) config: Config,
+    /// This process, as peers tell it from others of the same identity.
+    pub(crate) session: u64,
+    pub(crate) runtime: Handle,
+    pub(crate) events: mpsc::Sender<PeerEvent>,
     peers: Mutex<Peers>,
     /// What was refused lately.
-    pub(crate) refusals: Mutex<Causes>,
+    refusals: Mutex<Causes>,
+    /// The snapshot that is being received.
+    pub(crate) incoming: Incoming,
+    /// How fast snapshots may leave.
+    pub(crate) pace: Pace,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     pub(crate) by_id: BTreeMap<NodeId, Arc<Peer>>,
+    /// Who is refused for ever.
+    pub(crate) removed: BTreeSet<NodeId>,
+    /// What nodes that want to join are told.
+    pub(crate) membership: Option<(Index, Arc<Membership>)>,
     pub(crate) closed: bool,
     /// Messages to nodes that are no peers, or from others than this node.
     pub(crate) misdirected: u64,
@@ -30,8 +52,18 @@ pub(crate) struct Peers {
 }
 
 impl Shared {
-    pub(crate) fn new(identity: Identity, config: Config) -> Self {
-        Self { identity, config, peers: Mutex::default(), refusals: Mutex::default() }
+    pub(crate) fn new(identity: Identity, config: Config, events: mpsc::Sender<PeerEvent>) -> Self {
+        Self {
+            identity,
+            session: RandomState::new().hash_one(Instant::now()),
+            runtime: Handle::current(),
+            events,
+            peers: Mutex::default(),
+            refusals: Mutex::default(),
+            incoming: Incoming::default(),
+            pace: Pace::new(config.snapshot_bytes_per_second),
+            config,
+        }
     }
 
     pub(crate) fn peers(&self) -> MutexGuard<'_, Peers> {
@@ -41,7 +73,7 @@ impl Shared {
     /// Ends every stream from every peer.
     pub(crate) fn end_reading(&self) {
         for peer in self.peers().by_id.values() {
-            peer.end_reading();
+            peer.readings.end();
         }
     }
 
@@ -52,8 +84,50 @@ impl Shared {
         false
     }
 
+    /// Refuses an address of this node's own that peers could not use.
+    pub(crate) fn check_advertised(&self) -> Result<(), ConfigError> {
+        let address = &self.config.advertised;
+        if address.is_empty() {
+            return Ok(());
+        }
+        let checked = address::parse_all(address, self.is_encrypted());
+        let refuse = |reason| ConfigError::Advertised { address: address.clone(), reason };
+        checked.map(drop).map_err(refuse)
+    }
+
     pub(crate) fn peer(&self, id: NodeId) -> Option<Arc<Peer>> {
         self.peers().by_id.get(&id).cloned()
+    }
+
+    /// Forgets a peer, unless another one has taken its place.
+    pub(crate) fn forget(&self, peer: &Arc<Peer>) {
+        let mut peers = self.peers();
+        if peers.by_id.get(&peer.id).is_some_and(|it| Arc::ptr_eq(it, peer)) {
+            peers.by_id.remove(&peer.id);
+        }
+        drop(peers);
+        peer.close();
+    }
+
+    /// The greeting to `to`.
+    pub(crate) fn hello(&self, to: NodeId, purpose: Purpose) -> Hello {
+        let (session, address) = (self.session, self.config.advertised.clone());
+        Hello { from: self.identity, to, purpose, session, address }
+    }
+
+    /// Checks the greeting that answers one to `peer`.
+    pub(crate) fn recognise(&self, peer: &Peer, answer: &MetadataMap) -> Result<(), Mismatch> {
+        let (ours, node) = (&self.identity, self.identity.node);
+        let theirs = Hello::read(answer, node)?;
+        theirs.check(ours)?;
+        theirs.check_sender(peer.id, node)?;
+        peer.recognise(theirs.from.incarnation, node, &self.events)
+    }
+
+    /// Whether this refusal is to be said: not at every attempt of the same caller.
+    pub(crate) fn is_news(&self, refusal: &str) -> bool {
+        let mut said = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        said.is_news(refusal, Instant::now())
     }
 }
 

@@ -1,12 +1,14 @@
 //! How the connections fare, for status pages and metrics.
 
-use crate::config::Incarnation;
+use raft_core::{Incarnation, LogPosition};
 
 /// One peer, as of now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerStats {
-    /// Where it is looked for.
+    /// Where it is looked for, in this order, separated by commas.
     pub address: String,
+    /// Whether it is no peer: it has called, and is answered for as long as it calls.
+    pub guest: bool,
     /// Whether both streams to it are open.
     pub connected: bool,
     /// The disk that it came with first since this node started; the only one accepted.
@@ -18,6 +20,21 @@ pub struct PeerStats {
     pub control: LaneStats,
     /// Entries, and what must stay in order with them.
     pub bulk: LaneStats,
+    /// The snapshot that is being sent to it.
+    pub sending: Option<TransferStats>,
+}
+
+/// A snapshot under way, as of now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransferStats {
+    /// The last entry that it covers.
+    pub last: LogPosition,
+    /// How many of its bytes have arrived.
+    pub bytes: u64,
+    /// How many there are.
+    pub bytes_total: u64,
+    /// How many arrive in a second, on average since it began or was resumed here.
+    pub bytes_per_second: u64,
 }
 
 /// One lane of a peer, as of now. Counters start with the node and never go back.

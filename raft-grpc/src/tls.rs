@@ -6,7 +6,7 @@ use tonic::Request;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
 use webpki::EndEntityCert;
 
-use crate::hello::Mismatch;
+use crate::refusal::Mismatch;
 
 /// The certificates of a node, as PEM. The node's own is used in both directions.
 #[derive(Clone, Debug)]
@@ -33,10 +33,15 @@ impl TlsConfig {
         Identity::from_pem(&self.certificate_pem, &self.key_pem)
     }
 
-    pub(crate) fn client(&self, peer: NodeId) -> ClientTlsConfig {
-        let config = ClientTlsConfig::new()
+    /// For a node whose id is not known: its certificate has to name the host that is called.
+    pub(crate) fn anyone(&self) -> ClientTlsConfig {
+        ClientTlsConfig::new()
             .ca_certificate(Certificate::from_pem(&self.authority_pem))
-            .identity(self.identity());
+            .identity(self.identity())
+    }
+
+    pub(crate) fn client(&self, peer: NodeId) -> ClientTlsConfig {
+        let config = self.anyone();
         match self.name(peer) {
             Some(name) => config.domain_name(name),
             None => config,

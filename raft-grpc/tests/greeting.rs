@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Node, identity, listen};
-use raft_grpc::{ClusterId, Config, Identity, Incarnation};
+use common::{Node, disk, identity, listen};
+use raft_grpc::{ClusterId, Config, Identity};
 
 /// Starts `caller` against a node 2 that knows node 1, and waits for what the caller is told.
 async fn refusal(caller: Identity, called_as: u64) -> String {
@@ -56,14 +56,14 @@ async fn a_known_node_with_another_disk_is_refused_and_reported() {
     before.until(2, "connection", |peer| peer.connected).await;
     drop(before);
 
-    let wiped = Identity { incarnation: Incarnation(0xbad), ..identity(1) };
+    let wiped = Identity { incarnation: disk(0xbad), ..identity(1) };
     let after = Node::start(wiped, Config::default(), &[(2, address)]);
     after.until(2, "refusal", |peer| peer.control.last_error.is_some()).await;
     let said = after.stats(2).control.last_error.expect("refused");
-    assert!(said.contains("was here with disk 00000000000003e9"), "{said}");
-    assert!(said.contains("comes with disk 0000000000000bad"), "{said}");
-    assert_eq!(called.stats(1).refused_incarnation, Some(Incarnation(0xbad)));
-    assert_eq!(called.stats(1).incarnation, Some(Incarnation(1001)));
+    assert!(said.contains("was here with disk 3e9"), "{said}");
+    assert!(said.contains("comes with disk bad"), "{said}");
+    assert_eq!(called.stats(1).refused_incarnation, Some(disk(0xbad)));
+    assert_eq!(called.stats(1).incarnation, Some(disk(1001)));
 }
 
 #[tokio::test]
@@ -74,9 +74,9 @@ async fn the_caller_checks_who_answers() {
     let _serving = called.serve(listener);
     let caller = Node::start(identity(1), Config::default(), &[]);
     caller.transport.set_peer(common::id(2), &nobody.to_string()).expect("valid");
-    caller.transport.expect_incarnation(common::id(2), Incarnation(5));
+    caller.transport.expect_incarnation(common::id(2), disk(5));
     caller.transport.set_peer(common::id(2), &address.to_string()).expect("valid");
     let refused = |error: &Option<String>| error.as_ref().is_some_and(|it| it.contains("disk"));
     caller.until(2, "refusal", |peer| refused(&peer.bulk.last_error)).await;
-    assert_eq!(caller.stats(2).refused_incarnation, Some(Incarnation(1002)));
+    assert_eq!(caller.stats(2).refused_incarnation, Some(disk(1002)));
 }

@@ -4,9 +4,9 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, append, appended, heartbeat, id, identity, listen, pair, receive};
+use common::{PATIENCE, append, appended, disk, heartbeat, id, identity, listen, pair, receive};
 use raft_core::{Index, LogPosition, Payload, Term};
-use raft_grpc::{Config, Incarnation};
+use raft_grpc::Config;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_arrive_in_order_on_each_lane_and_from_both_sides() {
@@ -26,7 +26,7 @@ async fn messages_arrive_in_order_on_each_lane_and_from_both_sides() {
     assert_eq!((sent.bulk.sent_messages, sent.bulk.dropped_messages), (500, 0));
     assert_eq!((sent.bulk.queued_messages, sent.bulk.queued_bytes), (0, 0));
     assert_eq!(received.bulk.received_messages, 500);
-    assert_eq!(received.incarnation, Some(Incarnation(1001)));
+    assert_eq!(received.incarnation, Some(disk(1001)));
     assert!(received.control.reading && received.bulk.reading);
 }
 

@@ -46,12 +46,11 @@ fn append() -> impl Strategy<Value = Message> {
 
 fn append_reply() -> impl Strategy<Value = Message> {
     let accept = number().prop_map(|it| AppendReply::Accept { matched: Index(it) });
-    let reject = (number(), position())
-        .prop_map(|(at, hint)| AppendReply::Reject {
-            previous: Index(at),
-            hint,
-            repairing: at % 2 == 1,
-        });
+    let reject = (number(), position()).prop_map(|(at, hint)| AppendReply::Reject {
+        previous: Index(at),
+        hint,
+        repairing: at % 2 == 1,
+    });
     prop_oneof![accept, reject].prop_map(Message::AppendReply)
 }
 

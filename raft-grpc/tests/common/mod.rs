@@ -3,14 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use raft_core::{
     Append, Entries, Entry, Envelope, Index, Instant, LogPosition, Message, NodeId, Payload, Round,
-    Term, Transport as _,
+    SnapshotStore, Term, Transport as _,
 };
-use raft_grpc::{ClusterId, Config, GrpcTransport, Identity, Inbound, Incarnation, PeerStats};
+use raft_grpc::{
+    ClusterId, Config, GrpcTransport, Identity, Inbound, Incarnation, PeerEvent, PeerStats,
+};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -23,8 +26,11 @@ pub fn id(node: u64) -> NodeId {
 }
 
 pub fn identity(node: u64) -> Identity {
-    let incarnation = Incarnation(1000 + node);
-    Identity { cluster: ClusterId(7), node: id(node), incarnation }
+    Identity { cluster: ClusterId(7), node: id(node), incarnation: disk(1000 + node) }
+}
+
+pub fn disk(number: u64) -> Incarnation {
+    Incarnation::new(number).expect("disks of tests are not zero")
 }
 
 pub struct Node {
@@ -32,11 +38,22 @@ pub struct Node {
     pub transport: GrpcTransport,
     pub control: mpsc::Receiver<Vec<Envelope>>,
     pub bulk: mpsc::Receiver<Vec<Envelope>>,
+    pub events: mpsc::Receiver<PeerEvent>,
 }
 
 impl Node {
     pub fn start(identity: Identity, config: Config, peers: &[(u64, SocketAddr)]) -> Self {
         Self::with_capacity(identity, config, peers, 1024)
+    }
+
+    /// One that takes snapshots.
+    pub fn with_store(
+        identity: Identity,
+        config: Config,
+        peers: &[(u64, SocketAddr)],
+        store: Arc<dyn SnapshotStore>,
+    ) -> Self {
+        Self::begin(identity, config, peers, 1024, Some(store))
     }
 
     pub fn with_capacity(
@@ -45,13 +62,24 @@ impl Node {
         peers: &[(u64, SocketAddr)],
         capacity: usize,
     ) -> Self {
+        Self::begin(identity, config, peers, capacity, None)
+    }
+
+    fn begin(
+        identity: Identity,
+        config: Config,
+        peers: &[(u64, SocketAddr)],
+        capacity: usize,
+        snapshots: Option<Arc<dyn SnapshotStore>>,
+    ) -> Self {
         let (control_in, control) = mpsc::channel(capacity);
         let (bulk_in, bulk) = mpsc::channel(capacity);
-        let inbound = Inbound { control: control_in, bulk: bulk_in };
+        let (events_in, events) = mpsc::channel(256);
+        let inbound = Inbound { control: control_in, bulk: bulk_in, events: events_in, snapshots };
         let peers: BTreeMap<_, _> =
             peers.iter().map(|(node, address)| (id(*node), address.to_string())).collect();
         let transport = GrpcTransport::start(identity, config, &peers, inbound).expect("valid");
-        Self { id: identity.node, transport, control, bulk }
+        Self { id: identity.node, transport, control, bulk, events }
     }
 
     pub fn serve(&self, listener: TcpListener) -> Serving {
@@ -72,6 +100,20 @@ impl Node {
 
     pub fn stats(&self, peer: u64) -> PeerStats {
         self.transport.stats().remove(&id(peer)).expect("a peer")
+    }
+
+    /// Waits for an event like this; others before it are skipped.
+    pub async fn event<T>(&mut self, what: &str, wanted: impl Fn(&PeerEvent) -> Option<T>) -> T {
+        let search = async {
+            loop {
+                let event = self.events.recv().await.expect("the transport lives");
+                if let Some(found) = wanted(&event) {
+                    return found;
+                }
+            }
+        };
+        let found = tokio::time::timeout(PATIENCE, search).await;
+        found.unwrap_or_else(|_| panic!("no event: {what}"))
     }
 
     /// Waits until the peer's state is as wanted.
