@@ -70,6 +70,7 @@ mod error;
 mod machine;
 mod node;
 mod runtime;
+mod sessions;
 mod status;
 mod storage;
 mod waiters;
@@ -90,4 +91,7 @@ pub use raft_grpc;
 #[cfg(feature = "wal")]
 pub use raft_storage;
 pub use runtime::{Config, Inbox, start};
+pub use sessions::{
+    Answer, Session, SessionError, SessionMachine, SessionMachineError, keep_time,
+};
 pub use status::{FencingToken, Leadership, LeadershipWatch, Status};
