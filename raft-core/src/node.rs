@@ -108,6 +108,7 @@ impl Node {
         let HardState { term, vote, commit } = saved.hard_state;
         let log = Log::restore(saved.log);
         let membership = Arc::clone(configurations.newest().1);
+        let base = log.base();
         let mut rng = Pcg32::seed_from_u64(seed);
         // A vote, or a heartbeat heard, that was forgotten in a crash may have made a lease.
         let loyal_until = config.lease.map(|_| Untracked(now + config.election_timeout));
@@ -122,7 +123,7 @@ impl Node {
             applying: saved.applied,
             applied: saved.applied,
             log,
-            snapshot: saved.snapshot,
+            snapshot: saved.snapshot.max(base),
             claim: saved.claim,
             proposals: Proposals::default(),
             handing_over: None,
@@ -338,7 +339,7 @@ impl Node {
         if last.index <= self.snapshot.index || self.log.term_at(last.index) != Some(last.term) {
             return; // Overtaken by a newer one.
         }
-        assert!(last.index <= self.applied, "a snapshot shows what was applied");
+        assert!(last.index <= self.applying, "a snapshot shows what was handed out");
         let kept = Index(last.index.0.saturating_sub(tail));
         let base = keep_after.map_or(kept, |after| after.min(kept));
         let base = base.max(self.log.base().index).min(self.log.durable());

@@ -186,6 +186,9 @@ impl Leader {
         let news = known.filter(|&(id, _)| is_news(id));
         let changes: Vec<Change> =
             news.map(|(id, incarnation)| Change::SetIncarnation(id, incarnation)).collect();
+        if changes.is_empty() {
+            return None;
+        }
         node.membership.changed(&changes, |_| false).ok()
     }
 
