@@ -1,6 +1,9 @@
 //! A node of a test: a transport, what it received, and its server, on loopback.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod proxy;
+pub mod store;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
