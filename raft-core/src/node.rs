@@ -5,6 +5,8 @@
 //! durable. Everything that one event writes goes to storage as one write at its end
 //! ([`Node::settle`]), so that term, vote and entries change together.
 
+mod history;
+
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,8 +21,8 @@ use crate::proposals::Proposals;
 use crate::untracked::Untracked;
 use crate::{
     Claim, Config, Effect, Entries, Envelope, HardState, Incarnation, Index, Instant, LogPosition,
-    Membership, Message, NodeId, Payload, Refusal, RequestId, Requests, Saved, Snapshot,
-    SnapshotMark, Term, Ticket, TransferError, Write,
+    Membership, Message, NodeId, Refusal, RequestId, Requests, Saved, SnapshotMark, Term, Ticket,
+    TransferError, Write,
 };
 
 /// Invariants: `applied <= applying <= commit <= last` and `applying <= durable`, where `applying`
@@ -287,81 +289,6 @@ impl Node {
     /// Whether some entry is larger than the group allows.
     pub(crate) fn is_too_large(&self, entries: &Entries) -> bool {
         entries.iter().any(|entry| entry.payload.len() > self.config.entry_bytes_max)
-    }
-
-    /// Notes what is to be written at the end of this event. A configuration is in force from
-    /// here on, and one that is cut off is no more (Raft §6).
-    pub(crate) fn change(&mut self, change: Change) {
-        if change.truncate.is_none() && change.entries.is_empty() {
-            return;
-        }
-        if let Some(last) = change.truncate {
-            self.configurations.truncate(last);
-        }
-        for entry in change.entries.iter() {
-            if let Payload::Membership(membership) = &entry.payload {
-                self.configurations.push(entry.index, Arc::clone(membership));
-            }
-        }
-        self.reconfigure();
-        match &mut self.change {
-            None => self.change = Some(change),
-            // A leader that appends twice in one event.
-            Some(open) => {
-                assert!(change.truncate.is_none(), "an event cuts the log once");
-                let both = open.entries.iter().chain(change.entries.iter()).cloned();
-                open.entries = both.collect::<Vec<_>>().into();
-            }
-        }
-    }
-
-    /// Puts the newest configuration in force.
-    fn reconfigure(&mut self) {
-        let (index, newest) = self.configurations.newest();
-        if !Arc::ptr_eq(&self.membership, newest) {
-            self.membership = Arc::clone(newest);
-            let membership = Arc::clone(newest);
-            self.effects.push(Effect::MembershipChanged { index, membership });
-        }
-    }
-
-    /// What a snapshot taken at `index` covers; `None` where the log does not know.
-    pub(crate) fn snapshot_at(&self, index: Index) -> Option<Snapshot> {
-        let last = self.log.position_at(index)?;
-        let (membership_index, membership) = self.configurations.at(index)?;
-        Some(Snapshot { last, membership: Arc::clone(membership), membership_index })
-    }
-
-    /// The state up to `snapshot` is durable here: the log is cut behind it, but for a tail, and
-    /// for what is needed after `keep_after`.
-    pub(crate) fn on_snapshot_taken(&mut self, snapshot: Snapshot, keep_after: Option<Index>) {
-        let (last, tail) = (snapshot.last, self.config.snapshot_tail_entries);
-        if last.index <= self.snapshot.index || self.log.term_at(last.index) != Some(last.term) {
-            return; // Overtaken by a newer one.
-        }
-        assert!(last.index <= self.applying, "a snapshot shows what was handed out");
-        let kept = Index(last.index.0.saturating_sub(tail));
-        let base = keep_after.map_or(kept, |after| after.min(kept));
-        let base = base.max(self.log.base().index).min(self.log.durable());
-        let base = self.log.position_at(base).expect("the base lies in the log");
-        self.log.compact(base);
-        self.configurations.compact(last.index);
-        self.snapshot = last;
-        self.mark = Some(SnapshotMark { snapshot, base });
-    }
-
-    /// A snapshot from the leader takes the place of the log, which ends before it or differs.
-    /// The state machine follows once that is durable.
-    pub(crate) fn install(&mut self, snapshot: Snapshot) {
-        let last = snapshot.last;
-        assert!(last.index > self.commit, "what is committed here is not replaced");
-        self.proposals.on_install(last.index, &mut self.effects);
-        self.log.reset(last);
-        self.configurations.reset(snapshot.membership_index, Arc::clone(&snapshot.membership));
-        self.reconfigure();
-        (self.snapshot, self.commit) = (last, last.index);
-        self.mark = Some(SnapshotMark { snapshot, base: last });
-        self.install_needs = self.newest.next();
     }
 
     /// Learns of a commit index, which never falls.
