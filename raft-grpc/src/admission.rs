@@ -36,10 +36,11 @@ impl PeerService {
             let reason = mismatch.to_string();
             if self.shared.is_news(&reason) {
                 let remote = request.remote_addr().map(|address| address.to_string());
-                tracing::warn!(remote, reason, "refused a peer's stream");
                 if let Mismatch::Twin { from, .. } = mismatch {
-                    tracing::error!(peer = %from, "{reason}");
+                    tracing::error!(remote, reason, "refused a peer's stream");
                     tell(&self.shared.events, PeerEvent::Twins { peer: from });
+                } else {
+                    tracing::warn!(remote, reason, "refused a peer's stream");
                 }
             }
             mismatch.into()

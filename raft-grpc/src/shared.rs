@@ -72,6 +72,7 @@ impl Shared {
 
     /// Ends every stream from every peer.
     pub(crate) fn end_reading(&self) {
+        self.incoming.end();
         for peer in self.peers().by_id.values() {
             peer.readings.end();
         }

@@ -240,6 +240,7 @@ impl GrpcTransport {
         peers.closed = true;
         let removed = std::mem::take(&mut peers.by_id);
         drop(peers);
+        self.shared.incoming.end();
         for peer in removed.values() {
             peer.close();
         }

@@ -94,6 +94,11 @@ impl Incoming {
         self.lock().delivered = Some(Name { term, from, transfer });
     }
 
+    /// Ends what is being received: this node stops.
+    pub(crate) fn end(&self) {
+        self.lock().current = None;
+    }
+
     pub(crate) fn stats(&self) -> Option<(NodeId, TransferStats)> {
         let slot = self.lock();
         let current = slot.current.as_ref().filter(|it| !it.end.is_closed());
