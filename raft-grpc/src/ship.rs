@@ -30,6 +30,8 @@ use crate::stats::TransferStats;
 mod incoming;
 mod outgoing;
 mod pace;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use incoming::{Incoming, receive};
 pub(crate) use outgoing::{Shipping, send};
