@@ -3,8 +3,13 @@
 
 mod common;
 
-use common::{Node, heartbeat, identity, listen, receive};
-use raft_grpc::{Config, Identity, TlsConfig};
+use std::sync::Arc;
+
+use common::store::{Source, Store, snapshot};
+use common::{Node, PATIENCE, heartbeat, id, identity, listen, receive};
+use raft_core::{Index, Membership, Term};
+use raft_grpc::{Config, DiscoverError, Identity, TlsConfig, discover};
+use tokio::time::timeout;
 
 macro_rules! certificate {
     ($name:literal) => {
@@ -76,4 +81,29 @@ async fn without_encryption_nobody_gets_in() {
     let caller = Node::start(identity(1), Config::default(), &[(2, address)]);
     caller.until(2, "refusal", |peer| peer.control.last_error.is_some()).await;
     assert_eq!(caller.stats(2).control.connects, 0);
+}
+
+#[tokio::test]
+async fn snapshots_and_introductions_are_encrypted_too() {
+    let (listener, address) = listen().await;
+    let (_, nobody) = listen().await;
+    let store = Store::default();
+    let shared = Arc::new(store.clone());
+    let member = Node::with_store(identity(2), certificate!("node2"), &[(1, nobody)], shared);
+    member.serve(listener);
+    let leader = Node::start(identity(1), certificate!("node1"), &[(2, address)]);
+    let source = Arc::new(Source::new(90, 1 << 20));
+    let sent = leader.transport.send_snapshot(id(2), Term(4), source);
+    assert_eq!(timeout(PATIENCE, sent).await.expect("in time"), Ok(snapshot(90).last));
+    assert_eq!(store.lock().published.len(), 1);
+
+    let group = Membership::new([id(1), id(2)]).expect("voters");
+    member.transport.publish_membership(Index(1), Arc::new(group.clone()));
+    let address = address.to_string();
+    let found = discover(&address, &certificate!("node1")).await.expect("answers");
+    assert_eq!(found.membership, group);
+    for stranger in [certificate!("stranger1"), Config::default()] {
+        let refused = discover(&address, &stranger).await;
+        assert!(matches!(refused, Err(DiscoverError::Unreachable { .. })), "{refused:?}");
+    }
 }
