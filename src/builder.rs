@@ -231,7 +231,7 @@ impl Builder {
         }
         let owner = Owner { cluster_id: self.cluster_id, node_id: group.id };
         let (log, recovered) = Wal::open(&self.data_dir, owner, &options).map_err(storage_error)?;
-        if recovered.membership != membership {
+        if recovered.founders != membership {
             let list = |membership: &Membership| {
                 membership.voters().map(|id| id.to_string()).collect::<Vec<_>>().join(", ")
             };
@@ -239,7 +239,7 @@ impl Builder {
                 "{} was made for a group of {}, but the members given are {}; give the same \
                  members, or another directory",
                 self.data_dir.display(),
-                list(&recovered.membership),
+                list(&recovered.founders),
                 list(&membership)
             )));
         }

@@ -1,9 +1,11 @@
 //! Encodes what is handed together as one batch: whole sectors, ready for one write.
 
-use raft_core::{Entry, HardState, LogPosition, NodeId, Payload, Write};
+use std::sync::Arc;
+
+use raft_core::{Entry, HardState, LogPosition, NodeId, Payload, SnapshotMark, Write};
 
 use crate::check::link;
-use crate::frame::{Commit, Frame, Kind};
+use crate::frame::{Commit, Frame, Kind, Promise, encode_mark};
 use crate::sector::{DATA_BYTES, HEAD_BYTES, SECTOR_BYTES, Salt, seal, stamp_of};
 use crate::state::{State, Step};
 
@@ -43,6 +45,9 @@ impl Batch {
                 if newest == Some(number) {
                     self.hard_state(hard_state);
                 }
+            }
+            if let Some(mark) = &write.snapshot {
+                self.mark(mark, state);
             }
         }
         if self.frames > 0 {
@@ -97,6 +102,9 @@ impl Batch {
             Payload::Empty => self.frame(Kind::EmptyEntry, entry.position(), &[]),
             Payload::Command(bytes) => self.frame(Kind::CommandEntry, entry.position(), bytes),
             Payload::Membership(membership) => {
+                let step = Step::Members(Arc::clone(membership));
+                take(state, &step);
+                self.steps.push(step);
                 self.frame(Kind::MembershipEntry, entry.position(), &membership.encode());
             }
         }
@@ -109,10 +117,17 @@ impl Batch {
         self.frame(Kind::HardState, position, &vote);
     }
 
+    fn mark(&mut self, mark: &SnapshotMark, state: &mut State) {
+        let step = Step::Mark(mark.clone());
+        take(state, &step);
+        self.steps.push(step);
+        self.frame(Kind::Mark, mark.base, &encode_mark(&mark.snapshot));
+    }
+
     /// Closes the batch: all of it counts, or nothing.
     fn commit(&mut self, state: &mut State) {
-        // The batch before this one was synced before this one is written.
-        let commit = Commit::linked(state.batch + 1, state.batch, self.frames, self.chain);
+        let promise = Promise::of(&state.hard_state);
+        let commit = Commit::linked(state.batch + 1, promise, self.frames, self.chain);
         self.frame(Kind::Commit, state.log.last(), &commit.encode());
         let padding = self.sectors.len().next_multiple_of(SECTOR_BYTES);
         self.sectors.resize(padding, 0);

@@ -11,27 +11,42 @@
 //!   group          0; other groups may share a log one day
 //!
 //!   kind            form                index         term         payload
-//!   1 entry         0 empty, 1 command  its own       its own      the command
+//!   1 entry         0 empty, 1 command, its own       its own      the command; the members
+//!                   2 membership
 //!   2 truncate      0                   the new last  its term     none
 //!   3 hard state    0                   commit        term         vote, u64 (0: none)
 //!   4 commit        0                   the last      its term     batch    u64: its number
 //!                                                                  synced   u64: the newest batch
 //!                                                                           known to be synced
+//!                                                                  term, vote  u64 each: the
+//!                                                                           newest promise
 //!                                                                  chain    u32
 //!                                                                  frames   u32: those before it
-//!   5 snapshot mark, 6 membership: reserved
+//!   5 snapshot mark 0                   the base      its term     index    u64  the snapshot's
+//!                                                                  term     u64  end
+//!                                                                  members' index  u64
+//!                                                                  members  (see raft-core)
 //! ```
 //!
-//! The chain runs over the header checks of all frames of all batches, then over batch, synced (the
-//! lower half of each first) and frames of each commit, so that one commit vouches for everything
-//! before it. Its step: xor the number, rotate left by 13, multiply by 0x9e3779b1.
+//! The chain runs over the header checks of all frames of all batches, then over batch, synced,
+//! term, vote (the lower half of each first) and frames of each commit, so that one commit vouches
+//! for everything before it. Its step: xor the number, rotate left by 13, multiply by 0x9e3779b1.
+//!
+//! Each commit states the promise anew, so that a node whose log is damaged somewhere before it
+//! knows for certain whom it has voted for.
 
-use raft_core::{Index, LogPosition, Term};
+use std::sync::Arc;
+
+use raft_core::{
+    HardState, Index, LogPosition, Membership, MembershipDecodeError, NodeId, Snapshot, Term,
+};
 
 use crate::check::{crc, link};
 
 pub(crate) const HEADER_BYTES: usize = 32;
-pub(crate) const COMMIT_BYTES: usize = 24;
+pub(crate) const COMMIT_BYTES: usize = 40;
+/// What a snapshot mark holds beside the members.
+pub(crate) const MARK_BYTES: usize = 24;
 pub(crate) const VOTE_BYTES: usize = 8;
 
 /// What a frame is.
@@ -43,6 +58,7 @@ pub(crate) enum Kind {
     Truncate,
     HardState,
     Commit,
+    Mark,
 }
 
 impl Kind {
@@ -54,6 +70,7 @@ impl Kind {
             Self::Truncate => [2, 0],
             Self::HardState => [3, 0],
             Self::Commit => [4, 0],
+            Self::Mark => [5, 0],
         }
     }
 
@@ -65,6 +82,7 @@ impl Kind {
             [2, 0] => Some(Self::Truncate),
             [3, 0] => Some(Self::HardState),
             [4, 0] => Some(Self::Commit),
+            [5, 0] => Some(Self::Mark),
             // Of a later format, or nonsense: the caller says which frame it was.
             _ => None,
         }
@@ -130,24 +148,45 @@ impl Frame {
 pub(crate) struct Commit {
     pub(crate) batch: u64,
     pub(crate) synced: u64,
+    pub(crate) promise: Promise,
     pub(crate) chain: u32,
     pub(crate) frames: u32,
 }
 
+/// The part of a hard state that must never be forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Promise {
+    pub(crate) term: Term,
+    pub(crate) vote: Option<NodeId>,
+}
+
+impl Promise {
+    pub(crate) fn of(hard_state: &HardState) -> Self {
+        Self { term: hard_state.term, vote: hard_state.vote }
+    }
+}
+
 impl Commit {
     /// A commit with its link of the chain; `chain` runs up to the frame before it.
-    pub(crate) fn linked(batch: u64, synced: u64, frames: u32, chain: u32) -> Self {
+    pub(crate) fn linked(batch: u64, promise: Promise, frames: u32, chain: u32) -> Self {
+        // The batch before this one was synced before this one is written.
+        let synced = batch - 1;
+        let vote = promise.vote.map_or(0, NodeId::get);
         let halves = |number: u64| [number as u32, (number >> 32) as u32];
-        let numbers = [halves(batch), halves(synced)].into_iter().flatten().chain([frames]);
-        Self { batch, synced, frames, chain: numbers.fold(chain, link) }
+        let numbers = [batch, synced, promise.term.0, vote].map(halves).into_iter().flatten();
+        let chain = numbers.chain([frames]).fold(chain, link);
+        Self { batch, synced, promise, frames, chain }
     }
 
     pub(crate) fn encode(&self) -> [u8; COMMIT_BYTES] {
         let mut bytes = [0; COMMIT_BYTES];
         bytes[..8].copy_from_slice(&self.batch.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.synced.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.chain.to_le_bytes());
-        bytes[20..].copy_from_slice(&self.frames.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.promise.term.0.to_le_bytes());
+        let vote = self.promise.vote.map_or(0, NodeId::get);
+        bytes[24..32].copy_from_slice(&vote.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.chain.to_le_bytes());
+        bytes[36..].copy_from_slice(&self.frames.to_le_bytes());
         bytes
     }
 
@@ -155,10 +194,35 @@ impl Commit {
         Self {
             batch: u64_at(bytes, 0),
             synced: u64_at(bytes, 8),
-            chain: u32_at(bytes, 16),
-            frames: u32_at(bytes, 20),
+            promise: Promise {
+                term: Term(u64_at(bytes, 16)),
+                vote: NodeId::new(u64_at(bytes, 24)),
+            },
+            chain: u32_at(bytes, 32),
+            frames: u32_at(bytes, 36),
         }
     }
+}
+
+/// The payload of a snapshot mark, whose frame stands at the base.
+pub(crate) fn encode_mark(snapshot: &Snapshot) -> Vec<u8> {
+    let Snapshot { last, membership, membership_index } = snapshot;
+    let mut bytes = Vec::new();
+    for number in [last.index.0, last.term.0, membership_index.0] {
+        bytes.extend(number.to_le_bytes());
+    }
+    bytes.extend(membership.encode());
+    bytes
+}
+
+/// Reads a snapshot mark; `None` where nothing would have written it.
+pub(crate) fn decode_mark(bytes: &[u8]) -> Option<Result<Snapshot, MembershipDecodeError>> {
+    let (fixed, members) = bytes.split_at_checked(MARK_BYTES)?;
+    let last = LogPosition { index: Index(u64_at(fixed, 0)), term: Term(u64_at(fixed, 8)) };
+    let membership_index = Index(u64_at(fixed, 16));
+    let snapshot =
+        |membership| Snapshot { last, membership: Arc::new(membership), membership_index };
+    Some(Membership::decode(members).map(snapshot))
 }
 
 /// The number at a place that the layout gives, in bytes that are long enough for it.
@@ -194,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_kind_or_group_of_a_later_format_is_told_from_damage() {
-        for (place, value) in [(12, 5), (13, 3), (14, 1)] {
+        for (place, value) in [(12, 6), (13, 3), (14, 1)] {
             let (mut bytes, _) = Frame::new(Kind::Truncate, LogPosition::ZERO, b"").encode();
             bytes[place] = value;
             let check = crc(&bytes[4..]);
@@ -205,7 +269,8 @@ mod tests {
 
     #[test]
     fn a_commit_comes_back() {
-        let commit = Commit::linked(9, 8, 3, 77);
+        let promise = Promise { term: Term(4), vote: NodeId::new(5) };
+        let commit = Commit::linked(9, promise, 3, 77);
         assert_eq!(Commit::decode(&commit.encode()), commit);
     }
 }

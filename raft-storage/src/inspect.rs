@@ -2,17 +2,20 @@
 //! process that has it open.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use raft_core::NodeId;
+use raft_core::{Index, LogPosition, Membership, NodeId, SnapshotSource};
 
-use crate::disk::{Access, Disk, RealDisk};
-use crate::error::{DiskError, OpenError};
+use crate::create::holds_batches;
+use crate::disk::{Access, Disk, RealDisk, list_or_empty};
+use crate::error::{DiskError, OpenError, SnapshotError};
 use crate::meta::{Copies, Copy, Meta, NAMES};
-use crate::open::{holds_batches, identify};
+use crate::open::identify;
 use crate::preamble::FORMAT;
 use crate::replay::{Failure, Replay, Tail};
 use crate::sector::SECTOR_BYTES;
+use crate::snapshots::{self, SnapshotFile};
 
 /// How often a log that looks wrong is looked at: its writer may have been at work.
 const LOOKS: u32 = 5;
@@ -32,7 +35,7 @@ pub struct Report {
     pub node_id: u64,
     /// The number that was drawn for this disk.
     pub incarnation: u64,
-    /// The voters that the log was made with.
+    /// The voters that the log was made with; nobody on a node that joined later.
     pub voters: Vec<u64>,
     /// The copies of the meta file.
     pub meta_copies: Vec<MetaCopyReport>,
@@ -42,6 +45,16 @@ pub struct Report {
     pub hard_state: HardStateReport,
     /// The log that all segments together amount to, as far as they can be read.
     pub log: LogReport,
+    /// The end of the newest snapshot that the log was told of.
+    pub snapshot: Option<EntryReport>,
+    /// The members at that snapshot, or the founders, and then those in the log.
+    pub memberships: Vec<MembershipReport>,
+    /// What the log held before it was damaged, where it does not hold as much again yet.
+    pub claim: Option<EntryReport>,
+    /// The snapshot files.
+    pub snapshots: Vec<SnapshotReport>,
+    /// What was damaged once and set aside.
+    pub set_aside: Vec<String>,
     /// The newest batch; they are numbered from 1.
     pub last_batch: u64,
     /// The newest batch that the meta file knows to be synced.
@@ -80,6 +93,34 @@ pub struct SegmentReport {
     pub first: Option<EntryReport>,
     /// The last entry in it.
     pub last: Option<EntryReport>,
+}
+
+/// The members from one entry of the log on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct MembershipReport {
+    /// The index of the entry; zero for the founders.
+    pub index: u64,
+    /// Who votes; in a joint phase, in the configuration that is being entered.
+    pub voters: Vec<u64>,
+    /// In a joint phase, who votes in the configuration that is being left.
+    pub outgoing: Vec<u64>,
+    /// Who is a member and does not vote.
+    pub learners: Vec<u64>,
+}
+
+/// A snapshot file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct SnapshotReport {
+    /// Its name.
+    pub file: String,
+    /// Its end.
+    pub last: EntryReport,
+    /// How many bytes of the state machine it holds, where that can be read.
+    pub bytes: Option<u64>,
+    /// "valid", or what is wrong with it. Its blocks are not read.
+    pub state: String,
 }
 
 /// Where an entry stands.
@@ -187,7 +228,11 @@ fn look(disk: &dyn Disk, dir: &Path) -> Result<Report, OpenError> {
         },
         Err(other) => return Err(other.into()),
     };
-    Ok(report(dir, &copies, meta, &replay, verdict))
+    let mut report = report(dir, &copies, meta, &replay, verdict);
+    report.snapshots = snapshot_files(disk, dir, meta)?;
+    report.set_aside = names.into_iter().filter(|name| name.ends_with(".damaged")).collect();
+    report.set_aside.sort_unstable();
+    Ok(report)
 }
 
 fn report(
@@ -204,7 +249,7 @@ fn report(
         cluster_id: identity.cluster_id,
         node_id: identity.node_id.get(),
         incarnation: identity.incarnation,
-        voters: meta.membership.voters().map(NodeId::get).collect(),
+        voters: meta.founders.voters().map(NodeId::get).collect(),
         meta_copies: copies.0.iter().zip(NAMES).map(meta_copy).collect(),
         segments: replay.segments(),
         hard_state: HardStateReport {
@@ -217,10 +262,54 @@ fn report(
             last_index: state.log.last_index().0,
             last_term: state.log.last().term.0,
         },
+        snapshot: Some(state.snapshot).filter(|it| *it != LogPosition::ZERO).map(entry),
+        memberships: state.memberships.iter().map(membership).collect(),
+        claim: meta.claim.map(|claim| entry(claim.last)),
+        snapshots: Vec::new(),
+        set_aside: Vec::new(),
         last_batch: state.batch,
         synced_batch: meta.synced.batch,
         verdict,
     }
+}
+
+fn entry(position: LogPosition) -> EntryReport {
+    EntryReport { index: position.index.0, term: position.term.0 }
+}
+
+fn membership((index, membership): &(Index, Arc<Membership>)) -> MembershipReport {
+    let ids = |ids: &mut dyn Iterator<Item = NodeId>| ids.map(NodeId::get).collect();
+    let members = membership.members().iter().map(|member| member.id);
+    MembershipReport {
+        index: index.0,
+        voters: ids(&mut membership.voters()),
+        outgoing: ids(&mut membership.outgoing()),
+        learners: ids(&mut members.filter(|id| membership.is_learner(*id))),
+    }
+}
+
+fn snapshot_files(
+    disk: &dyn Disk,
+    dir: &Path,
+    meta: &Meta,
+) -> Result<Vec<SnapshotReport>, OpenError> {
+    let names = list_or_empty(disk, dir).map_err(|error| DiskError::new("list", dir, 0, error))?;
+    let mut reports = Vec::new();
+    for file in names {
+        let Some(last) = snapshots::end_of(&file) else { continue };
+        let found = SnapshotFile::open_on(disk, &dir.join(&file));
+        let (bytes, state) = match found {
+            Ok(found) if found.first_cluster_id() != meta.first_cluster_id => {
+                (None, format!("of another cluster, {:x}", found.first_cluster_id()))
+            }
+            Ok(found) => (Some(found.len_bytes()), "valid".to_owned()),
+            Err(SnapshotError::Missing { .. }) => continue,
+            Err(error) => (None, error.to_string()),
+        };
+        reports.push(SnapshotReport { file, last: entry(last), bytes, state });
+    }
+    reports.sort_unstable_by_key(|report| report.last.index);
+    Ok(reports)
 }
 
 fn meta_copy((copy, name): (&Copy, &str)) -> MetaCopyReport {
@@ -235,10 +324,6 @@ fn meta_copy((copy, name): (&Copy, &str)) -> MetaCopyReport {
 
 impl Replay<'_> {
     fn segments(&self) -> Vec<SegmentReport> {
-        let entry = |position: raft_core::LogPosition| EntryReport {
-            index: position.index.0,
-            term: position.term.0,
-        };
         let segment = |found: &crate::replay::Found| SegmentReport {
             file: name_of(&found.segment.path),
             bytes: found.segment.bytes(),

@@ -48,10 +48,14 @@
 //!
 //! ```text
 //!   LOCK                                    flock: one owner at a time
-//!   meta.0  meta.1  meta.2                  three copies: whose log it is, and the sync mark
+//!   meta.0  meta.1  meta.2                  three copies: whose log it is, the sync mark, and
+//!                                           what it held before it was damaged
 //!   0000000000000001-0000000000000001.wal   segment 1; its first index is 1 (hexadecimal)
 //!   0000000000000002-00000000000003e9.wal   segment 2
 //!   next.tmp                                zeros: the space of the next segment
+//!   00000000000003e8-0000000000000002.snap  a snapshot: ends at index 1000, term 2
+//!   *.snap.tmp  *.part                      snapshots that are being built, and received
+//!   *.damaged                               what was damaged once and set aside: for people
 //! ```
 //!
 //! All numbers are little-endian. Every file but `LOCK` begins with sixteen bytes that stay the
@@ -77,9 +81,9 @@
 //!   0       4      6       8                        512
 //!
 //!   the records of a batch, through all of its sectors: see frame.rs
-//!   +-----------+--------+--------+- -+------------+--------+
-//!   | truncate? | entry  | entry  |   | hard state?| commit |   [truncate, entries] may repeat
-//!   +-----------+--------+--------+- -+------------+--------+
+//!   +-----------+--------+--------+- -+------------+-------+--------+
+//!   | truncate? | entry  | entry  |   | hard state?| mark? | commit |   all but the last may repeat
+//!   +-----------+--------+--------+- -+------------+-------+--------+
 //!                   \
 //!   +--------+---------+---------+------+------+-------+-------+------+---------
 //!   | header | payload | payload | kind | form | group | index | term | payload
@@ -88,10 +92,27 @@
 //!   0        4         8         12     13     14      16      24     32
 //! ```
 //!
-//! The layout of the segment's header stands in `segment.rs`, that of a meta file in `meta.rs`.
+//! The layout of the segment's header stands in `segment.rs`, that of a meta file in `meta.rs`, that
+//! of a snapshot in `snapshots.rs`.
+//!
+//! # Snapshots
+//!
+//! A snapshot is published first, then marked in the log ([`SnapshotMark`](raft_core::SnapshotMark)),
+//! and only when the mark is durable does anything go that it replaces: the entries up to its base,
+//! with the segments that hold nothing else, oldest first, and older snapshots. So whatever a crash
+//! leaves, the log names a snapshot that is there, and either the old one or the new one.
+//!
+//! # Damage
+//!
+//! A log that is damaged somewhere before its end is repaired when it is opened; see
+//! [`Wal::open`], and the source of `repair.rs` for why that forgets no vote and loses no
+//! acknowledged entry. [`Wal::scrubber`] finds damage before anybody needs what is damaged. A
+//! cluster that has lost its quorum for good can be begun anew with [`force_new_cluster`].
 
 mod batch;
 mod check;
+mod checkpoint;
+mod create;
 mod disk;
 mod error;
 mod frame;
@@ -103,20 +124,30 @@ mod options;
 mod preamble;
 mod prepare;
 mod reader;
+mod recover;
+mod repair;
 mod replay;
+mod scrub;
 mod sector;
 mod segment;
+mod snapshots;
 mod state;
 mod stream;
+mod survey;
 mod wal;
 
 pub use disk::{Access, Disk, DiskFile, DiskLock, RealDisk};
-pub use error::{CreateError, Damage, DiskError, OpenError, OptionsError, WalError};
+pub use error::{
+    CreateError, Damage, DiskError, OpenError, OptionsError, RecoverError, SnapshotError, WalError,
+};
 pub use inspect::{
     EntryReport, HardStateReport, LogReport, MetaCopyReport, Report, SegmentReport, Verdict,
     inspect, inspect_on,
 };
 pub use open::Recovered;
-pub use options::{Identity, Options, Owner, Preparation};
+pub use options::{Identity, OnDamage, Options, Owner, Preparation};
 pub use reader::WalReader;
+pub use recover::{Forced, force_new_cluster};
+pub use scrub::{Scrubbed, Scrubber};
+pub use snapshots::{SnapshotFile, Snapshots};
 pub use wal::Wal;

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use raft_core::Index;
+use raft_core::{Index, TermRuns};
 
 use crate::segment::Segment;
 use crate::state::Step;
@@ -28,7 +28,7 @@ struct Mark {
 pub(crate) struct Map {
     segments: BTreeMap<u64, Arc<Segment>>,
     marks: VecDeque<Mark>,
-    /// The index before the first entry.
+    /// The index before the first entry that is known to stand somewhere.
     base: Index,
     last: Index,
     /// How often the log was cut.
@@ -61,9 +61,10 @@ impl Map {
         self.broken = true;
     }
 
-    /// Takes a step that was made durable; places count from `origin` in the newest segment.
-    pub(crate) fn apply(&mut self, step: &Step, segment: u64, origin: u64) {
-        match *step {
+    /// Takes a step that was made durable; places count from `origin` in this segment. `log` is
+    /// the log after it.
+    pub(crate) fn apply(&mut self, step: &Step, segment: u64, origin: u64, log: &TermRuns) {
+        match step {
             Step::Truncate(last) => self.truncate(last.index),
             Step::Entry { position, place } => {
                 let mark = Mark { first: position.index, segment, place: origin + place };
@@ -76,7 +77,8 @@ impl Map {
                 }
                 (self.last, self.broken) = (position.index, false);
             }
-            Step::HardState(_) => {}
+            Step::Mark(_) => self.begin_after(log.base().index, log.last_index()),
+            Step::Members(_) | Step::HardState(_) => {}
         }
     }
 
@@ -85,7 +87,39 @@ impl Map {
             self.marks.pop_back();
         }
         (self.last, self.broken) = (last, true);
+        // Where the log is read from its middle on, a cut may reach into what was not read.
+        self.base = self.base.min(last);
         self.cuts += 1;
+    }
+
+    /// Forgets what lies up to `base`; all of it where the log ends there.
+    fn begin_after(&mut self, base: Index, last: Index) {
+        if last == base {
+            self.marks.clear();
+            (self.base, self.last, self.broken) = (base, last, true);
+            self.cuts += 1;
+            return;
+        }
+        self.base = self.base.max(base);
+        while self.marks.get(1).is_some_and(|next| next.first <= self.base.next()) {
+            self.marks.pop_front();
+        }
+    }
+
+    /// Takes the segments before the one that the first entry stands in, oldest first; the newest
+    /// one always stays.
+    pub(crate) fn take_unused(&mut self) -> Vec<Arc<Segment>> {
+        let newest = self.segments.last_key_value().map_or(0, |(number, _)| *number);
+        let first = self.marks.front().map_or(newest, |mark| mark.segment);
+        let used = self.segments.split_off(&first);
+        std::mem::replace(&mut self.segments, used).into_values().collect()
+    }
+
+    /// The first segment of at least this number that gets no more batches.
+    pub(crate) fn full_segment(&self, number: u64) -> Option<Arc<Segment>> {
+        let newest = self.segments.last_key_value().map(|(newest, _)| *newest)?;
+        let mut full = self.segments.range(number..newest.max(number));
+        full.next().map(|(_, segment)| Arc::clone(segment))
     }
 
     /// The first and the last index.

@@ -1,14 +1,26 @@
-//! The meta file: whose log it is. Three copies, each in a file of its own.
+//! The meta file: whose log it is, and what a damaged log once held. Three copies, each in a file
+//! of its own.
 //!
 //! ```text
-//!     0  preamble, magic "KONTMETA"
-//!    16  length of the file      u64     72  synced: segment        u64
-//!    24  generation              u64     80  first segment          u64
-//!    32  cluster id              u64     88  number of voters       u64
-//!    40  node id                 u64     96  the voters             u64 each
-//!    48  disk incarnation        u64         zeros up to a multiple of 512, and in its last
-//!    64  synced: batch           u64         four bytes a CRC-32C of everything before them
+//!     0  preamble, magic "KONTMETA"         88  claim: index            u64, zeros: none
+//!    16  length of the file      u64        96  claim: term             u64
+//!    24  generation              u64       104  repair: kind            u64, 0 none 1 cut
+//!    32  cluster id              u64                                         2 restart
+//!    40  node id                 u64       112  repair: number          u64
+//!    48  disk incarnation        u64       120  repair: segment         u64
+//!    56  first cluster id        u64       128  repair: end, kept index u64 each
+//!    64  synced: batch           u64       144  repair: promise         term, vote: u64 each
+//!    72  synced: segment         u64       160  repair: snapshot        index, term, members'
+//!    80  first segment           u64                                    index: u64 each
+//!                                          184  length of the founders  u32
+//!                                          188  length of the members at that snapshot  u32
+//!                                          192  the founders, then those members
+//!         zeros up to a multiple of 512, and in the last four bytes a CRC-32C of everything
+//!         before them
 //! ```
+//!
+//! The *first cluster id* is the one that the log was made with, and what segments and snapshots
+//! carry. It differs from the cluster id after [`force_new_cluster`](crate::force_new_cluster).
 //!
 //! The copies are written one after another, each synced before the next, so a power cut damages
 //! at most one; the valid copy of the highest generation counts. The *sync mark* says that the
@@ -17,21 +29,22 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use raft_core::{Membership, NodeId};
+use raft_core::{Claim, Index, LogPosition, Membership, NodeId, Snapshot, Term};
 
 use crate::Identity;
 use crate::check::crc;
 use crate::disk::{Access, Disk, DiskFile, read_full, write_full};
 use crate::error::DiskError;
-use crate::frame::{u32_at, u64_at};
+use crate::frame::{Promise, u32_at, u64_at};
 use crate::preamble::{self, Preamble};
 use crate::sector::SECTOR_BYTES;
 
 const MAGIC: [u8; 8] = *b"KONTMETA";
-const VOTERS_OFFSET: usize = 96;
-/// No meta file is longer: more voters than any cluster has.
-const BYTES_MAX: u64 = 1 << 20;
+const MEMBERS_OFFSET: usize = 192;
+/// No meta file is longer: more members than any group has.
+const BYTES_MAX: u64 = 16 << 20;
 
 /// The names of the copies.
 pub(crate) const NAMES: [&str; 3] = ["meta.0", "meta.1", "meta.2"];
@@ -52,7 +65,37 @@ pub(crate) struct Meta {
     pub(crate) synced: SyncMark,
     /// The number of the oldest segment that counts.
     pub(crate) first_segment: u64,
-    pub(crate) membership: Membership,
+    /// The cluster that the log was made for.
+    pub(crate) first_cluster_id: u64,
+    /// Whom the log was made with; nobody on a node that joins.
+    pub(crate) founders: Arc<Membership>,
+    /// What the log held before it was damaged, until it holds as much again.
+    pub(crate) claim: Option<Claim>,
+    /// A repair that was begun. Until it is done, nothing else happens to the log.
+    pub(crate) repair: Option<Repair>,
+}
+
+/// What is to become of a damaged log. Written down before anything is touched, so that a repair
+/// that is cut short is begun again, and comes to the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Repair {
+    /// Goes into the names of what is set aside.
+    pub(crate) number: u64,
+    pub(crate) kind: RepairKind,
+    /// The newest promise; it may have been made behind the damage.
+    pub(crate) promise: Promise,
+    /// The snapshot that the log goes on from, where it has to be marked anew.
+    pub(crate) snapshot: Option<Snapshot>,
+}
+
+/// How a damaged log goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RepairKind {
+    /// With the batches before this sector of this segment, and of their entries with those up to
+    /// `keep`.
+    Cut { segment: u64, end: u64, keep: Index },
+    /// With the snapshot, or with nothing, in this new segment.
+    Restart { segment: u64 },
 }
 
 /// One copy as it was found.
@@ -142,29 +185,82 @@ impl Meta {
         Ok(())
     }
 
+    /// What segments and snapshots carry.
+    pub(crate) fn first_identity(&self) -> Identity {
+        Identity { cluster_id: self.first_cluster_id, ..self.identity }
+    }
+
     fn encode(&self) -> Vec<u8> {
-        let voters = self.membership.voters();
-        let length = (VOTERS_OFFSET + voters.len() * 8 + 4).next_multiple_of(SECTOR_BYTES);
+        let founders = self.founders.encode();
+        let repaired = self.repair.as_ref().and_then(|repair| repair.snapshot.as_ref());
+        let members = repaired.map_or(Vec::new(), |snapshot| snapshot.membership.encode());
+        let used = MEMBERS_OFFSET + founders.len() + members.len() + 4;
+        let length = used.next_multiple_of(SECTOR_BYTES);
         let mut bytes = vec![0; length];
         preamble::put(&mut bytes, MAGIC);
-        let numbers = [
+        let claim = self.claim.map_or(LogPosition::ZERO, |claim| claim.last);
+        for (offset, number) in [
             (16, length as u64),
             (24, self.generation),
             (32, self.identity.cluster_id),
             (40, self.identity.node_id.get()),
             (48, self.identity.incarnation),
+            (56, self.first_cluster_id),
             (64, self.synced.batch),
             (72, self.synced.segment),
             (80, self.first_segment),
-            (88, voters.len() as u64),
-        ];
-        let voters = (VOTERS_OFFSET..).step_by(8).zip(voters.map(NodeId::get));
-        for (offset, number) in numbers.into_iter().chain(voters) {
+            (88, claim.index.0),
+            (96, claim.term.0),
+            (184, founders.len() as u64 | (members.len() as u64) << 32),
+        ] {
             bytes[offset..offset + 8].copy_from_slice(&number.to_le_bytes());
         }
+        let repair = self.repair.as_ref().map_or([0; 10], Repair::numbers);
+        for (offset, number) in (104..).step_by(8).zip(repair) {
+            bytes[offset..offset + 8].copy_from_slice(&number.to_le_bytes());
+        }
+        bytes[MEMBERS_OFFSET..][..founders.len()].copy_from_slice(&founders);
+        bytes[MEMBERS_OFFSET + founders.len()..][..members.len()].copy_from_slice(&members);
         let check = crc(&bytes[..length - 4]);
         bytes[length - 4..].copy_from_slice(&check.to_le_bytes());
         bytes
+    }
+}
+
+impl Repair {
+    fn numbers(&self) -> [u64; 10] {
+        let (kind, segment, end, keep) = match self.kind {
+            RepairKind::Cut { segment, end, keep } => (1, segment, end, keep.0),
+            RepairKind::Restart { segment } => (2, segment, 0, 0),
+        };
+        let (term, vote) = (self.promise.term.0, self.promise.vote.map_or(0, NodeId::get));
+        let snapshot = self.snapshot.as_ref().map_or([0; 3], |snapshot| {
+            [snapshot.last.index.0, snapshot.last.term.0, snapshot.membership_index.0]
+        });
+        let [index, last_term, members_index] = snapshot;
+        [kind, self.number, segment, end, keep, term, vote, index, last_term, members_index]
+    }
+
+    /// `Some(None)` where there is none, `None` where the numbers make no sense.
+    fn of(numbers: [u64; 10], members: &[u8]) -> Option<Option<Self>> {
+        let [kind, number, segment, end, keep, term, vote, index, last_term, members_index] =
+            numbers;
+        let kind = match kind {
+            0 => return Some(None),
+            1 => RepairKind::Cut { segment, end, keep: Index(keep) },
+            2 => RepairKind::Restart { segment },
+            _ => return None,
+        };
+        let snapshot = match members {
+            [] => None,
+            members => Some(Snapshot {
+                last: LogPosition { index: Index(index), term: Term(last_term) },
+                membership: Arc::new(Membership::decode(members).ok()?),
+                membership_index: Index(members_index),
+            }),
+        };
+        let promise = Promise { term: Term(term), vote: NodeId::new(vote) };
+        Some(Some(Self { number, kind, promise, snapshot }))
     }
 }
 
@@ -186,7 +282,7 @@ fn decode(bytes: &[u8]) -> Copy {
 
 fn decode_known(bytes: &[u8]) -> Option<Meta> {
     let length = bytes.len();
-    let whole = length >= VOTERS_OFFSET + 4 && length.is_multiple_of(SECTOR_BYTES);
+    let whole = length >= MEMBERS_OFFSET + 4 && length.is_multiple_of(SECTOR_BYTES);
     if !whole
         || u64_at(bytes, 16) != length as u64
         || u32_at(bytes, length - 4) != crc(&bytes[..length - 4])
@@ -194,10 +290,10 @@ fn decode_known(bytes: &[u8]) -> Option<Meta> {
         return None;
     }
     let number = |offset| u64_at(bytes, offset);
-    let voters_end =
-        usize::try_from(number(88)).ok()?.checked_mul(8)?.checked_add(VOTERS_OFFSET)?;
-    let voters = bytes[..length - 4].get(VOTERS_OFFSET..voters_end)?.chunks_exact(8);
-    let voters: Option<Vec<NodeId>> = voters.map(|voter| NodeId::new(u64_at(voter, 0))).collect();
+    let rest = &bytes[MEMBERS_OFFSET..length - 4];
+    let (founders, rest) = rest.split_at_checked(u32_at(bytes, 184) as usize)?;
+    let members = rest.get(..u32_at(bytes, 188) as usize)?;
+    let claim = LogPosition { index: Index(number(88)), term: Term(number(96)) };
     Some(Meta {
         generation: number(24),
         identity: Identity {
@@ -207,7 +303,10 @@ fn decode_known(bytes: &[u8]) -> Option<Meta> {
         },
         synced: SyncMark { batch: number(64), segment: number(72) },
         first_segment: number(80),
-        membership: Membership::new(voters?)?,
+        first_cluster_id: number(56),
+        founders: Arc::new(Membership::decode(founders).ok()?),
+        claim: (claim != LogPosition::ZERO).then_some(Claim { last: claim }),
+        repair: Repair::of(std::array::from_fn(|at| number(104 + 8 * at)), members)?,
     })
 }
 
@@ -215,23 +314,45 @@ fn decode_known(bytes: &[u8]) -> Option<Meta> {
 mod tests {
     use super::*;
 
+    fn group(voters: u64) -> Arc<Membership> {
+        let voters = (1..=voters).filter_map(NodeId::new);
+        Arc::new(Membership::new(voters).unwrap_or_else(Membership::unknown))
+    }
+
     fn meta(voters: u64) -> Meta {
-        let node = |id| NodeId::new(id).expect("not zero");
         Meta {
             generation: 2,
-            identity: Identity { cluster_id: 3, node_id: node(4), incarnation: 5 },
+            identity: Identity {
+                cluster_id: 3,
+                node_id: NodeId::new(4).expect("not zero"),
+                incarnation: 5,
+            },
             synced: SyncMark { batch: 6, segment: 7 },
             first_segment: 1,
-            membership: Membership::new((1..=voters).map(node)).expect("voters"),
+            first_cluster_id: 8,
+            founders: group(voters),
+            claim: None,
+            repair: None,
         }
+    }
+
+    fn with_repair(voters: u64) -> Meta {
+        let last = LogPosition { index: Index(9), term: Term(10) };
+        let snapshot = Snapshot { last, membership: group(voters), membership_index: Index(11) };
+        let kind = RepairKind::Cut { segment: 12, end: 13, keep: Index(14) };
+        let promise = Promise { term: Term(15), vote: NodeId::new(16) };
+        let repair = Repair { number: 17, kind, promise, snapshot: Some(snapshot) };
+        Meta { claim: Some(Claim { last }), repair: Some(repair), ..meta(voters) }
     }
 
     #[test]
     fn a_copy_comes_back_however_many_voters() {
-        for voters in [1, 51, 52, 500] {
-            let bytes = meta(voters).encode();
-            assert_eq!(decode(&bytes), Copy::Valid(meta(voters)));
-            assert_eq!(decode(&bytes[..bytes.len() - 1]), Copy::Damaged);
+        for voters in [0, 1, 20, 500] {
+            for meta in [meta(voters), with_repair(voters)] {
+                let bytes = meta.encode();
+                assert_eq!(decode(&bytes), Copy::Valid(meta));
+                assert_eq!(decode(&bytes[..bytes.len() - 1]), Copy::Damaged);
+            }
         }
     }
 

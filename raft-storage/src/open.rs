@@ -1,140 +1,127 @@
-//! Makes a log, and opens one: the only code that decides what a directory is.
-//!
-//! A log is made in this order, each step durable before the next: the directory, the first
-//! segment, the copies of the meta file. It exists from the first valid copy on, so a crash
-//! before that leaves a directory in which the log can be made again.
+//! Opens a log: the only code that decides what a directory is.
 //!
 //! Opening changes nothing before everything is verified. Then, in this order: the last batch is
 //! written again as it is, because it may never have been synced, or the kernel may have dropped
 //! its pages after a failed sync and show them nevertheless; what is torn becomes zeros again;
-//! both are synced; only then do the meta files say that everything is.
+//! both are synced; only then do the meta files say that everything is, and what does not count
+//! any more is removed: segments before the base, snapshots that no mark names.
+//!
+//! Where something is damaged, the repair is planned, written into the meta files and carried out
+//! (see `repair.rs`); then everything is verified from the start.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use raft_core::{HardState, Index, Membership, Saved, TermRuns};
+use raft_core::{Claim, HardState, Index, LogPosition, Membership, Saved, TermRuns};
 
 use crate::batch::Batch;
-use crate::disk::{Access, Disk, DiskLock, list_or_empty, read_full, write_full};
-use crate::error::{CreateError, DiskError, OpenError};
-use crate::meta::{Copies, Meta, NAMES, SyncMark};
+use crate::disk::{Access, Disk, DiskLock, read_full, write_full};
+use crate::error::{DiskError, OpenError, SnapshotError, WalError};
+use crate::map::Map;
+use crate::meta::{Copies, Meta, SyncMark};
 use crate::options::{Identity, Options, Owner};
 use crate::preamble::FORMAT;
 use crate::prepare::Preparer;
+use crate::repair::{self, Broken};
 use crate::replay::{Failure, Found, Replay, Tail};
-use crate::sector::{SECTOR_BYTES, is_zero};
-use crate::segment::{Header, NEXT_NAME, publish};
-use crate::state::{Checkpoint, State};
+use crate::sector::SECTOR_BYTES;
+use crate::segment::{NEXT_NAME, Segment, number_in};
+use crate::snapshots::Snapshots;
+use crate::state::State;
 use crate::wal::Wal;
 
 const LOCK_NAME: &str = "LOCK";
-const FIRST_SEGMENT: u64 = 1;
 /// How much is looked at, written again or zeroed at once.
-const CHUNK_BYTES: u64 = 256 << 10;
+pub(crate) const CHUNK_BYTES: u64 = 256 << 10;
 
 /// What a log held when it was opened: all of [`Saved`] except what was applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
     /// Whose log it is.
     pub identity: Identity,
+    /// Whom the log was made with; nobody on a node that joined later.
+    pub founders: Membership,
     /// The newest hard state.
     pub hard_state: HardState,
     /// The terms of the log.
     pub log: TermRuns,
-    /// The voters that the log was made with.
-    pub membership: Membership,
+    /// The members at the snapshot, or the founders, and then those in the log.
+    pub memberships: Vec<(Index, Arc<Membership>)>,
+    /// The end of the newest snapshot that was marked; zero where there is none.
+    pub snapshot: LogPosition,
+    /// What the log held before it was damaged, where it does not hold as much again yet.
+    pub claim: Option<Claim>,
     /// What had to be mended, for people to read.
     pub repairs: Vec<String>,
 }
 
 impl Recovered {
+    pub(crate) fn of(wal: &Wal, repairs: Vec<String>) -> Self {
+        let State { log, hard_state, snapshot, memberships, .. } = wal.state.clone();
+        Self {
+            identity: wal.meta.identity,
+            founders: (*wal.meta.founders).clone(),
+            hard_state,
+            log,
+            memberships,
+            snapshot,
+            claim: wal.meta.claim,
+            repairs,
+        }
+    }
+
     /// With what the state machine says it holds, the state to restore a core from.
     pub fn into_saved(self, applied: Index) -> Saved {
-        let Self { hard_state, log, membership, .. } = self;
-        let memberships = vec![(Index::ZERO, Arc::new(membership))];
-        let (snapshot, claim) = (log.base(), None);
+        let Self { hard_state, log, memberships, snapshot, claim, .. } = self;
         Saved { hard_state, log, memberships, snapshot, applied, claim }
     }
 }
 
-impl Wal {
-    /// Whether the directory holds a log, or the remains of one: then [`open`](Self::open) it,
-    /// else [`create`](Self::create) one. A creation that a crash cut short counts as none: it
-    /// never promised anything.
-    ///
-    /// # Errors
-    /// The disk failed.
-    pub fn exists(dir: &Path, options: &Options) -> Result<bool, DiskError> {
-        let disk = &*options.disk;
-        let copies = Copies::read(disk, dir)?;
-        if copies.newest().is_some() || copies.newer(dir).is_some() {
-            return Ok(true);
-        }
-        holds_batches(disk, dir)
-    }
+/// What a log is put together from.
+pub(crate) struct Opening {
+    pub(crate) preparer: Preparer,
+    pub(crate) meta: Meta,
+    pub(crate) state: State,
+    pub(crate) map: Map,
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) end: u64,
+    pub(crate) lock: Box<dyn DiskLock>,
+}
 
-    /// Makes a new log, empty and durable, in a directory that holds none. Other files in the
-    /// directory are left alone.
-    ///
-    /// # Errors
-    /// See [`CreateError`].
-    pub fn create(
-        dir: &Path,
-        identity: Identity,
-        membership: &Membership,
-        options: &Options,
-    ) -> Result<(Self, Recovered), CreateError> {
-        options.validate()?;
+impl Opening {
+    pub(crate) fn wal(self, dir: &Path, options: &Options) -> Wal {
+        let Self { preparer, meta, state, map, segment, end, lock } = self;
         let disk = &options.disk;
-        disk.create_dir(dir).map_err(|error| DiskError::new("create", dir, 0, error))?;
-        let lock =
-            lock(&**disk, dir)?.ok_or_else(|| CreateError::Locked { dir: dir.to_owned() })?;
-        if Self::exists(dir, options)? {
-            let found = Copies::read(&**disk, dir)?.newest().map(|meta| meta.identity);
-            return Err(CreateError::Exists { dir: dir.to_owned(), identity: found });
-        }
-        clear(&**disk, dir)?;
-
-        let preparer = preparer(dir, options)?;
-        let space = preparer.take(0, options.first_bytes())?;
-        let (number, before) = (FIRST_SEGMENT, Checkpoint::START);
-        let header = Header { identity, number, bytes: space.bytes, before };
-        let segment = Arc::new(publish(&**disk, dir, space, &header)?);
-        let meta = Meta {
-            generation: 1,
-            identity,
-            synced: SyncMark { batch: 0, segment: number },
-            first_segment: number,
-            membership: membership.clone(),
-        };
-        meta.write(&**disk, dir)?;
-        tracing::info!(dir = %dir.display(), %identity, "made a new log");
-
-        let state = State::starting_after(before);
-        let mut map = crate::map::Map::starting_after(Index::ZERO);
-        map.add_segment(Arc::clone(&segment));
-        let recovered = recovered(&meta, &state, Vec::new());
-        let mut wal = Self {
+        let mut wal = Wal {
             preparer,
             disk: Arc::clone(disk),
             dir: dir.to_owned(),
             segment_bytes: options.segment_bytes,
             next_bytes: options.segment_bytes,
+            snapshots: Snapshots::new(Arc::clone(disk), dir, meta.first_cluster_id),
             meta,
+            ahead: state.clone(),
             state,
             map: Arc::new(Mutex::new(map)),
             segment,
-            end: 1,
+            end,
             batch: Batch::default(),
             checking: false,
             poison: None,
             _lock: lock,
         };
         wal.prepare_next(wal.segment.bytes());
-        Ok((wal, recovered))
+        wal
     }
+}
 
+impl Wal {
     /// Opens the log of `owner` and verifies every byte of it. What is given back is durable.
+    ///
+    /// A damaged log is repaired, where its promises are certain: what is damaged gets another
+    /// name (`*.damaged`), the intact beginning goes on, and [`Recovered::claim`] says what the log
+    /// held. The claim stays until the log reaches it again. A snapshot that is damaged or missing
+    /// counts as damage of the log that begins behind it.
     ///
     /// # Errors
     /// See [`OpenError`]. Except when the disk fails, nothing was changed.
@@ -143,67 +130,123 @@ impl Wal {
         owner: Owner,
         options: &Options,
     ) -> Result<(Self, Recovered), OpenError> {
+        Self::open_checked(dir, options, |found| match found.owner() {
+            found if found == owner => Ok(()),
+            found => Err(OpenError::WrongOwner { dir: dir.to_owned(), found, expected: owner }),
+        })
+    }
+
+    /// Opens the log where `check` is content with whose it is.
+    pub(crate) fn open_checked(
+        dir: &Path,
+        options: &Options,
+        check: impl FnOnce(Identity) -> Result<(), OpenError>,
+    ) -> Result<(Self, Recovered), OpenError> {
         options.validate()?;
-        let disk = &options.disk;
+        let disk = &*options.disk;
         if !Self::exists(dir, options)? {
             return Err(OpenError::Absent { dir: dir.to_owned() });
         }
-        let lock = lock(&**disk, dir)?.ok_or_else(|| OpenError::Locked { dir: dir.to_owned() })?;
-        let copies = Copies::read(&**disk, dir)?;
-        let meta = identify(&copies, dir)?;
-        let found = meta.identity.owner();
-        if found != owner {
-            return Err(OpenError::WrongOwner { dir: dir.to_owned(), found, expected: owner });
-        }
-
-        let names = disk.list(dir).map_err(|error| DiskError::new("list", dir, 0, error))?;
-        let mut replay = Replay::new(&**disk, dir, meta, Access::ReadWrite);
-        let tail = replay.run(&names)?;
-        let Replay { state, map, found, .. } = replay;
-        let last = found.last().expect("a log has a segment, or the replay fails");
+        let lock = lock(disk, dir)?.ok_or_else(|| OpenError::Locked { dir: dir.to_owned() })?;
+        let copies = Copies::read(disk, dir)?;
+        let mut meta = identify(&copies, dir)?.clone();
+        check(meta.identity)?;
 
         let mut repairs = copies.faults();
+        let stale = !repairs.is_empty();
+        let (found, state, map) = loop {
+            if meta.repair.is_some() {
+                repair::carry_out(&mut meta, dir, options)?;
+            }
+            let broken = match verify(&meta, dir, options)? {
+                Ok(verified) => break verified,
+                Err(broken) => broken,
+            };
+            repairs.extend(repair::plan(&mut meta, *broken, dir, options)?);
+            meta.generation += 1;
+            meta.write(disk, dir)?;
+        };
+        let Sound { found, tail, names } = found;
+        let last = found.last().expect("a log has a segment, or the replay fails");
         secure(last)?;
         repairs.extend(cut(last, &tail)?);
         last.segment.file.sync_data().map_err(|error| last.segment.error("sync", 0, error))?;
-        remove_next(&**disk, dir, &names)?;
-        disk.sync_dir(dir).map_err(|error| DiskError::new("sync", dir, 0, error))?;
+        remove_unused(&meta, dir, options, &names)?;
 
-        let recovered = recovered(meta, &state, repairs);
-        let mut wal = Self {
-            preparer: preparer(dir, options)?,
-            disk: Arc::clone(disk),
-            dir: dir.to_owned(),
-            segment_bytes: options.segment_bytes,
-            next_bytes: options.segment_bytes,
-            meta: meta.clone(),
-            state,
-            map: Arc::new(Mutex::new(map)),
-            segment: Arc::clone(&last.segment),
-            end: last.end,
-            batch: Batch::default(),
-            checking: false,
-            poison: None,
-            _lock: lock,
-        };
-        let synced = SyncMark { batch: wal.state.batch, segment: wal.segment.number };
-        if wal.meta.synced != synced || !copies.faults().is_empty() {
-            wal.mark_synced()?;
-        }
-        wal.prepare_next(wal.segment.bytes());
-        for repair in &recovered.repairs {
+        let (segment, end) = (Arc::clone(&last.segment), last.end);
+        let preparer = preparer(dir, options)?;
+        let mut wal = Opening { preparer, meta, state, map, segment, end, lock }.wal(dir, options);
+        wal.settle(stale)?;
+        wal.snapshots.keep_only(wal.state.snapshot)?;
+        for repair in &repairs {
             tracing::warn!(dir = %dir.display(), repair, "mended the log");
         }
+        let recovered = Recovered::of(&wal, repairs);
         tracing::info!(
             dir = %dir.display(),
             identity = %recovered.identity,
             last = ?recovered.log.last(),
+            snapshot = ?recovered.snapshot,
             hard_state = ?recovered.hard_state,
+            claim = ?recovered.claim,
             segments = found.len(),
             "opened the log"
         );
         Ok((wal, recovered))
     }
+
+    /// Ends a repair, and makes the meta files say what is so.
+    fn settle(&mut self, mut stale: bool) -> Result<(), OpenError> {
+        if let Some(repair) = self.meta.repair.clone() {
+            self.persist_repair(&repair)?;
+            self.meta.repair = None;
+            stale = true;
+        }
+        if self.meta.claim.is_some_and(|claim| self.state.log.last() >= claim.last) {
+            self.meta.claim = None;
+            stale = true;
+        }
+        let synced = SyncMark { batch: self.state.batch, segment: self.segment.number };
+        if self.meta.synced != synced || stale {
+            self.mark_synced()?;
+        }
+        Ok(self.forget_segments()?)
+    }
+}
+
+/// A log that is as it should be.
+struct Sound {
+    found: Vec<Found>,
+    tail: Tail,
+    names: Vec<String>,
+}
+
+/// Reads everything that the meta file speaks of, the snapshot's blocks excepted.
+#[expect(clippy::type_complexity, reason = "an error that is repaired, inside one that is not")]
+fn verify(
+    meta: &Meta,
+    dir: &Path,
+    options: &Options,
+) -> Result<Result<(Sound, State, Map), Box<Broken>>, OpenError> {
+    let disk = &*options.disk;
+    let names = disk.list(dir).map_err(|error| DiskError::new("list", dir, 0, error))?;
+    let mut replay = Replay::new(disk, dir, meta, Access::ReadWrite);
+    let run = replay.run(&names);
+    let Replay { state, map, found, .. } = replay;
+    let damage = match run {
+        Ok(tail) => {
+            let snapshots = Snapshots::new(Arc::clone(&options.disk), dir, meta.first_cluster_id);
+            match repair::snapshot_damage(&snapshots, &state)? {
+                None => return Ok(Ok((Sound { found, tail, names }, state, map))),
+                Some(damage) => Broken { damage, is_log_whole: true, state, found, names },
+            }
+        }
+        Err(Failure::Corrupt(damage)) => {
+            Broken { damage, is_log_whole: false, state, found, names }
+        }
+        Err(other) => return Err(other.into()),
+    };
+    Ok(Err(Box::new(damage)))
 }
 
 impl From<Failure> for OpenError {
@@ -212,6 +255,26 @@ impl From<Failure> for OpenError {
             Failure::Corrupt(damage) => Self::Corrupt(damage),
             Failure::Newer { file, found } => Self::NewerFormat { file, found, known: FORMAT },
             Failure::Disk(error) => Self::Disk(error),
+        }
+    }
+}
+
+impl From<SnapshotError> for OpenError {
+    fn from(error: SnapshotError) -> Self {
+        match error {
+            SnapshotError::Disk(error) => Self::Disk(error),
+            other => Self::Snapshot(other),
+        }
+    }
+}
+
+impl From<WalError> for OpenError {
+    fn from(error: WalError) -> Self {
+        match error {
+            WalError::Disk(error) => Self::Disk(error),
+            WalError::Corrupt(damage) => Self::Corrupt(damage),
+            WalError::Snapshot(error) => error.into(),
+            WalError::Absent { .. } => unreachable!("nothing is read by its index here"),
         }
     }
 }
@@ -227,70 +290,35 @@ pub(crate) fn identify<'a>(copies: &'a Copies, dir: &Path) -> Result<&'a Meta, O
     })
 }
 
-fn lock(disk: &dyn Disk, dir: &Path) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
+pub(crate) fn lock(disk: &dyn Disk, dir: &Path) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
     let path = dir.join(LOCK_NAME);
     disk.lock(&path).map_err(|error| DiskError::new("lock", path, 0, error))
 }
 
-fn preparer(dir: &Path, options: &Options) -> Result<Preparer, DiskError> {
+pub(crate) fn preparer(dir: &Path, options: &Options) -> Result<Preparer, DiskError> {
     Preparer::new(Arc::clone(&options.disk), dir, options.preparation)
         .map_err(|error| DiskError::new("start a thread for", dir, 0, error))
 }
 
-fn recovered(meta: &Meta, state: &State, repairs: Vec<String>) -> Recovered {
-    Recovered {
-        identity: meta.identity,
-        hard_state: state.hard_state,
-        log: state.log.clone(),
-        membership: meta.membership.clone(),
-        repairs,
+/// Removes what does not count: the space that was being prepared, and segments before the base,
+/// oldest first.
+fn remove_unused(
+    meta: &Meta,
+    dir: &Path,
+    options: &Options,
+    names: &[String],
+) -> Result<(), DiskError> {
+    let is_old = |name: &&String| number_in(name).is_some_and(|it| it < meta.first_segment);
+    let mut unused: Vec<&String> = names.iter().filter(is_old).collect();
+    unused.sort_unstable();
+    unused.extend(names.iter().filter(|name| *name == NEXT_NAME || *name == repair::COPY_NAME));
+    for name in unused {
+        remove(&*options.disk, dir.join(name))?;
     }
+    options.disk.sync_dir(dir).map_err(|error| DiskError::new("sync", dir, 0, error))
 }
 
-/// Whether a segment holds anything behind its header: a node whose log does may have voted.
-pub(crate) fn holds_batches(disk: &dyn Disk, dir: &Path) -> Result<bool, DiskError> {
-    let names = list_or_empty(disk, dir).map_err(|error| DiskError::new("list", dir, 0, error))?;
-    let mut chunk = vec![0; CHUNK_BYTES as usize];
-    for name in names.iter().filter(|name| name.ends_with(".wal")) {
-        let path = dir.join(name);
-        let mut offset = SECTOR_BYTES as u64;
-        let failed = |error| DiskError::new("read", &path, offset, error);
-        let file = disk.open(&path, Access::Read).map_err(failed)?;
-        loop {
-            let failed = |error| DiskError::new("read", &path, offset, error);
-            let read = read_full(&*file, &mut chunk, offset).map_err(failed)?;
-            if !chunk[..read].chunks(SECTOR_BYTES).all(is_zero) {
-                return Ok(true);
-            }
-            if read < chunk.len() {
-                break;
-            }
-            offset += read as u64;
-        }
-    }
-    Ok(false)
-}
-
-/// Removes what a creation that was cut short has left.
-fn clear(disk: &dyn Disk, dir: &Path) -> Result<(), DiskError> {
-    let names = disk.list(dir).map_err(|error| DiskError::new("list", dir, 0, error))?;
-    for name in names {
-        if name.ends_with(".wal") || name == NEXT_NAME || NAMES.contains(&&*name) {
-            remove(disk, dir.join(name))?;
-        }
-    }
-    disk.sync_dir(dir).map_err(|error| DiskError::new("sync", dir, 0, error))
-}
-
-/// Removes the space that was being prepared. It never held anything.
-fn remove_next(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<(), DiskError> {
-    match names.iter().any(|name| name == NEXT_NAME) {
-        true => remove(disk, dir.join(NEXT_NAME)),
-        false => Ok(()),
-    }
-}
-
-fn remove(disk: &dyn Disk, path: PathBuf) -> Result<(), DiskError> {
+pub(crate) fn remove(disk: &dyn Disk, path: PathBuf) -> Result<(), DiskError> {
     disk.remove(&path).map_err(|error| DiskError::new("remove", path, 0, error))
 }
 
@@ -324,7 +352,7 @@ fn cut(last: &Found, tail: &Tail) -> Result<Option<String>, DiskError> {
 }
 
 /// The bytes of these sectors in pieces: offset and length.
-fn chunks(first_sector: u64, end_sector: u64) -> impl Iterator<Item = (u64, usize)> {
+pub(crate) fn chunks(first_sector: u64, end_sector: u64) -> impl Iterator<Item = (u64, usize)> {
     let (start, end) = (first_sector * SECTOR_BYTES as u64, end_sector * SECTOR_BYTES as u64);
     let starts = (start..end).step_by(CHUNK_BYTES as usize);
     starts.map(move |offset| (offset, CHUNK_BYTES.min(end - offset) as usize))

@@ -58,6 +58,17 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Who fills the next segment with zeros. Default: a thread of its own.
     pub preparation: Preparation,
+    /// What becomes of a log that is damaged. Default: it is repaired.
+    pub on_damage: OnDamage,
+}
+
+/// What opening does with a damaged log whose promises are certain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDamage {
+    /// Sets aside what is damaged, goes on with what is not, and notes what the log held.
+    Repair,
+    /// Changes nothing, and says what is damaged.
+    Refuse,
 }
 
 /// Who takes the space of the next segment and fills it with zeros.
@@ -77,7 +88,12 @@ impl Options {
 
     /// The defaults on this disk.
     pub fn on(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, segment_bytes: 64 << 20, preparation: Preparation::Background }
+        Self {
+            disk,
+            segment_bytes: 64 << 20,
+            preparation: Preparation::Background,
+            on_damage: OnDamage::Repair,
+        }
     }
 
     /// Refuses settings that cannot work.

@@ -6,7 +6,10 @@
 //! the writer's share of this one, it rests after each chunk as long as the chunk took. When the
 //! writer needs the space all the same, it gets what is filled already, and never waits for more
 //! than one chunk beyond what its batch takes.
+//!
+//! It also removes segments that nobody needs any more, which takes a file system a while.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,6 +40,8 @@ struct Shared {
     path: PathBuf,
     work: Mutex<Work>,
     changed: Condvar,
+    /// Files to be removed, oldest first.
+    unused: Mutex<VecDeque<PathBuf>>,
     /// How much of the current segment is used, in thousandths. Only a hint.
     used: AtomicU64,
 }
@@ -75,8 +80,8 @@ impl Preparer {
     /// One that has no thread and fills when it is asked.
     pub(crate) fn inline(disk: Arc<dyn Disk>, dir: &Path) -> Self {
         let (path, work) = (dir.join(NEXT_NAME), Mutex::new(Work::Idle));
-        let (changed, used) = (Condvar::new(), AtomicU64::new(0));
-        let shared = Shared { disk, path, work, changed, used };
+        let (changed, unused, used) = (Condvar::new(), Mutex::default(), AtomicU64::new(0));
+        let shared = Shared { disk, path, work, changed, unused, used };
         Self { shared: Arc::new(shared), thread: None }
     }
 
@@ -107,6 +112,19 @@ impl Preparer {
             self.shared.fill_chunk(&mut space, whole_sectors(bytes_min))?;
         }
         Ok(space)
+    }
+
+    /// Removes these files, in this order. What is left when the process ends, the next one that
+    /// opens the log removes.
+    pub(crate) fn remove(&self, paths: impl IntoIterator<Item = PathBuf>) {
+        self.shared.unused().extend(paths);
+        if self.thread.is_some() {
+            // Taken so that the thread either sees the files or is waiting already.
+            drop(self.shared.lock());
+            self.shared.changed.notify_all();
+        } else {
+            while self.shared.remove_one() {}
+        }
     }
 
     fn wait(&self, bytes_min: u64) -> Option<Result<Space, DiskError>> {
@@ -164,7 +182,15 @@ impl Shared {
                         self.changed.notify_all();
                     }
                 }
-                Work::Idle | Work::Filling { .. } | Work::Done(_) => work = self.wait(work),
+                Work::Idle | Work::Filling { .. } | Work::Done(_) => {
+                    if self.unused().is_empty() {
+                        work = self.wait(work);
+                    } else {
+                        drop(work);
+                        self.remove_one();
+                        work = self.lock();
+                    }
+                }
             }
         }
     }
@@ -210,6 +236,24 @@ impl Shared {
         space.file.sync_data().map_err(|error| self.error("sync", offset, error))?;
         space.bytes = end;
         Ok(())
+    }
+
+    /// Removes one file, and says whether there was one. The directory is synced after the last.
+    fn remove_one(&self) -> bool {
+        let Some(path) = self.unused().pop_front() else { return false };
+        let is_last = self.unused().is_empty();
+        let removed = self.disk.remove(&path).and_then(|()| match path.parent() {
+            Some(dir) if is_last => self.disk.sync_dir(dir),
+            Some(_) | None => Ok(()),
+        });
+        if let Err(error) = removed {
+            tracing::warn!(file = %path.display(), %error, "cannot remove an old file of the log");
+        }
+        true
+    }
+
+    fn unused(&self) -> MutexGuard<'_, VecDeque<PathBuf>> {
+        self.unused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn error(&self, verb: &'static str, offset: u64, error: io::Error) -> DiskError {

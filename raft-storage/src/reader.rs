@@ -37,9 +37,11 @@ impl WalReader {
         Self { map }
     }
 
-    fn absent(&self, index: Index) -> WalError {
+    /// What a read of entries that are not there gives: nothing where a snapshot has taken their
+    /// place, else an error.
+    fn absent(&self, index: Index) -> Result<(), WalError> {
         let (first, last) = lock(&self.map).range();
-        WalError::Absent { index, first, last }
+        if index < first { Ok(()) } else { Err(WalError::Absent { index, first, last }) }
     }
 }
 
@@ -69,7 +71,7 @@ impl LogReader for WalReader {
             let stretch = lock(&self.map).stretch(walk.next);
             let Some(stretch) = stretch else {
                 // The end of the log; an error only for the first entry.
-                return if walk.next == first { Err(self.absent(first)) } else { Ok(()) };
+                return if walk.next == first { self.absent(first) } else { Ok(()) };
             };
             if *cuts.get_or_insert(stretch.cuts) != stretch.cuts {
                 return Ok(());
@@ -108,7 +110,7 @@ impl Walk<'_> {
                 stream.skip(&frame);
                 stream.align();
             }
-            Kind::Truncate | Kind::HardState => stream.skip(&frame),
+            Kind::Truncate | Kind::HardState | Kind::Mark => stream.skip(&frame),
             Kind::EmptyEntry | Kind::CommandEntry | Kind::MembershipEntry
                 if frame.position.index < self.next =>
             {
@@ -144,7 +146,7 @@ impl Walk<'_> {
                         .map_err(|error| unreadable(segment, position, error))?;
                     Payload::Membership(Arc::new(membership))
                 }
-                Kind::EmptyEntry | Kind::Truncate | Kind::HardState | Kind::Commit => {
+                Kind::EmptyEntry | Kind::Truncate | Kind::HardState | Kind::Commit | Kind::Mark => {
                     Payload::Empty
                 }
             };

@@ -27,18 +27,20 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use raft_core::{HardState, Index, LogPosition, NodeId};
+use raft_core::{
+    HardState, Index, LogPosition, Membership, MembershipDecodeError, NodeId, SnapshotMark,
+};
 
 use crate::check::link;
-use crate::disk::{Access, Disk, read_full};
+use crate::disk::{Access, Disk};
 use crate::error::{Damage, DiskError};
-use crate::frame::{COMMIT_BYTES, Commit, Frame, Kind, VOTE_BYTES, u64_at};
+use crate::frame::{COMMIT_BYTES, Commit, Frame, Kind, Promise, VOTE_BYTES, decode_mark, u64_at};
 use crate::map::Map;
 use crate::meta::Meta;
 use crate::preamble::FORMAT;
 use crate::sector::{DATA_BYTES, SECTOR_BYTES, Salt, SectorState, stamp_of};
 use crate::segment::{Header, HeaderError, Segment, number_in};
-use crate::state::{Checkpoint, State, Step};
+use crate::state::{State, Step};
 use crate::stream::{Stop, Stream};
 
 /// Why the replay stopped.
@@ -78,9 +80,9 @@ pub(crate) struct Replay<'a> {
     dir: &'a Path,
     meta: &'a Meta,
     access: Access,
+    /// The segment to begin with.
+    first: u64,
     pub(crate) state: State,
-    /// The end of the log after the last batch that was taken.
-    pub(crate) intact: LogPosition,
     pub(crate) map: Map,
     pub(crate) found: Vec<Found>,
     steps: Vec<Step>,
@@ -93,12 +95,18 @@ impl<'a> Replay<'a> {
             dir,
             meta,
             access,
-            state: State::starting_after(Checkpoint::START),
-            intact: LogPosition::ZERO,
+            first: meta.first_segment,
+            state: State::founded(Arc::clone(&meta.founders)),
             map: Map::starting_after(Index::ZERO),
             found: Vec::new(),
             steps: Vec::new(),
         }
+    }
+
+    /// Begins with a later segment, as if those before it were not needed.
+    pub(crate) fn starting_with(mut self, first: u64) -> Self {
+        self.first = first;
+        self
     }
 
     /// Reads the segments among `names`, all of them.
@@ -110,10 +118,10 @@ impl<'a> Replay<'a> {
             segments.push((number, name));
         }
         segments.sort_unstable();
-        segments.retain(|(number, _)| *number >= self.meta.first_segment);
+        segments.retain(|(number, _)| *number >= self.first);
 
         let mut tail = Tail::Clean;
-        let mut next = self.meta.first_segment;
+        let mut next = self.first;
         let last = segments.last().map_or(0, |&(number, _)| number).max(self.meta.synced.segment);
         for (number, name) in segments {
             if number != next {
@@ -129,6 +137,7 @@ impl<'a> Replay<'a> {
             return Err(self.damage(self.dir.to_owned(), 0, reason));
         }
         self.reaches_sync_mark()?;
+        self.begins_in_time()?;
         Ok(tail)
     }
 
@@ -137,20 +146,21 @@ impl<'a> Replay<'a> {
         let path = self.dir.join(name);
         let failed = |error| Failure::Disk(DiskError::new("read", &path, 0, error));
         let file = self.disk.open(&path, self.access).map_err(failed)?;
-        let mut bytes = [0; SECTOR_BYTES];
-        let read = read_full(&*file, &mut bytes, 0).map_err(failed)?;
-        let header = match Header::decode(&bytes[..read]) {
-            Ok(header) => header,
+        let (header, start) = match Header::read(&*file) {
+            Ok(read) => read,
             Err(HeaderError::Newer(found)) => return Err(Failure::Newer { file: path, found }),
+            Err(HeaderError::Disk(error)) => return Err(failed(error)),
             Err(HeaderError::Bad) => {
                 return Err(self.damage(path, 0, "the header of the segment is wrong"));
             }
         };
         let length = file.len().map_err(failed)?;
         if self.found.is_empty() {
-            self.start_after(&header);
+            // The oldest segment says what the log starts with.
+            self.state = header.before.clone();
+            self.map = Map::starting_after(self.state.log.last_index());
         }
-        let (identity, before) = (self.meta.identity, self.state.checkpoint());
+        let (identity, before) = (self.meta.first_identity(), self.state.clone());
         let expected = Header { identity, number, bytes: length, before };
         if header != expected || header.file_name() != name {
             let reason = mismatch(&header, &expected, name);
@@ -158,24 +168,17 @@ impl<'a> Replay<'a> {
         }
         let salt = Salt::new(header.identity.incarnation, number);
         let sectors = length / SECTOR_BYTES as u64;
-        let segment = Arc::new(Segment { file, path, number, salt, sectors });
+        let segment = Arc::new(Segment { file, path, number, salt, start, sectors });
         self.map.add_segment(Arc::clone(&segment));
         let (batches, entries, span) = (0, 0, None);
-        self.found.push(Found { segment, batches, entries, span, last_batch: 1, end: 1 });
+        self.found.push(Found { segment, batches, entries, span, last_batch: start, end: start });
         Ok(())
-    }
-
-    /// The oldest segment says what the log starts with.
-    fn start_after(&mut self, header: &Header) {
-        self.state = State::starting_after(header.before);
-        self.map = Map::starting_after(header.before.last.index);
-        self.intact = header.before.last;
     }
 
     /// Reads the batches of the segment that was opened last.
     fn segment(&mut self, is_last: bool) -> Result<Tail, Failure> {
         let segment = Arc::clone(&self.newest().segment);
-        let mut stream = Stream::new(&segment, DATA_BYTES as u64);
+        let mut stream = Stream::new(&segment, segment.start * DATA_BYTES as u64);
         let mut complete = true;
         while complete && stream.sector() < segment.sectors {
             let start = stream.sector();
@@ -204,7 +207,7 @@ impl<'a> Replay<'a> {
             let (frame, check) = stream.frame()?;
             if frame.kind == Kind::Commit {
                 let commit = Commit::decode(&stream.fixed::<COMMIT_BYTES>(&frame)?);
-                if commit != Commit::linked(number, number - 1, frames, chain) {
+                if commit != Commit::linked(number, commit.promise, frames, chain) {
                     let reason = "the commit record does not fit what came before it";
                     return Err(Stop::Bad { offset, reason });
                 }
@@ -213,8 +216,7 @@ impl<'a> Replay<'a> {
             }
             chain = link(chain, check);
             frames += 1;
-            let step = read_step(stream, &frame, place)?;
-            self.steps.push(step);
+            read_steps(stream, &frame, place, &mut self.steps)?;
         }
     }
 
@@ -225,19 +227,18 @@ impl<'a> Replay<'a> {
         let reason = "the records of the batch contradict the log before them";
         for step in &self.steps {
             self.state.apply(step).map_err(|_| Stop::Bad { offset, reason })?;
-        }
-        if self.state.log.last() != frame.position {
-            return Err(Stop::Bad { offset, reason });
-        }
-        self.intact = frame.position;
-        (self.state.batch, self.state.chain) = (commit.batch, commit.chain);
-        for step in &self.steps {
-            self.map.apply(step, found.segment.number, 0);
+            self.map.apply(step, found.segment.number, 0, &self.state.log);
             if let Step::Entry { position, .. } = *step {
                 found.entries += 1;
                 found.span = Some((found.span.map_or(position, |(first, _)| first), position));
             }
         }
+        if self.state.log.last() != frame.position
+            || Promise::of(&self.state.hard_state) != commit.promise
+        {
+            return Err(Stop::Bad { offset, reason });
+        }
+        (self.state.batch, self.state.chain) = (commit.batch, commit.chain);
         Ok(())
     }
 
@@ -284,6 +285,18 @@ impl<'a> Replay<'a> {
         }
     }
 
+    /// Whether the entries behind the base are there, now that older segments are gone.
+    fn begins_in_time(&self) -> Result<(), Failure> {
+        let (base, first) = (self.state.log.base().index, self.map.range().0);
+        match self.found.first() {
+            Some(found) if self.first == self.meta.first_segment && first != base.next() => {
+                let reason = format!("the log begins after {base}, but its first entry is {first}");
+                Err(self.damage(found.segment.path.clone(), 0, reason))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn newest(&mut self) -> &mut Found {
         self.found.last_mut().expect("a segment was opened")
     }
@@ -298,26 +311,56 @@ impl<'a> Replay<'a> {
     }
 
     fn damage(&self, file: PathBuf, offset: u64, reason: impl Into<String>) -> Failure {
-        let (reason, intact) = (reason.into(), self.intact);
+        let (reason, intact) = (reason.into(), self.state.log.last());
         Failure::Corrupt(Damage { file, offset, reason, intact })
     }
 }
 
 /// Reads the payload of a frame and says what it means.
-fn read_step(stream: &mut Stream<'_>, frame: &Frame, place: u64) -> Result<Step, Stop> {
+pub(crate) fn read_steps(
+    stream: &mut Stream<'_>,
+    frame: &Frame,
+    place: u64,
+    steps: &mut Vec<Step>,
+) -> Result<(), Stop> {
+    let offset = stream.offset();
+    let malformed = Stop::Bad { offset, reason: "a record holds no members, though it should" };
+    let position = frame.position;
     match frame.kind {
-        Kind::EmptyEntry | Kind::CommandEntry | Kind::MembershipEntry => {
+        Kind::EmptyEntry | Kind::CommandEntry => {
             stream.payload(frame, |_| {})?;
-            Ok(Step::Entry { position: frame.position, place })
+            steps.push(Step::Entry { position, place });
+        }
+        Kind::MembershipEntry => {
+            let membership =
+                Membership::decode(&stream.bytes(frame)?).map_err(unreadable(offset))?;
+            steps.push(Step::Entry { position, place });
+            steps.push(Step::Members(Arc::new(membership)));
         }
         Kind::HardState => {
             let vote = NodeId::new(u64_at(&stream.fixed::<VOTE_BYTES>(frame)?, 0));
-            let LogPosition { term, index: commit } = frame.position;
-            Ok(Step::HardState(HardState { term, vote, commit }))
+            let LogPosition { term, index: commit } = position;
+            steps.push(Step::HardState(HardState { term, vote, commit }));
+        }
+        Kind::Mark => {
+            let snapshot = decode_mark(&stream.bytes(frame)?).ok_or(malformed)?;
+            let snapshot = snapshot.map_err(unreadable(offset))?;
+            steps.push(Step::Mark(SnapshotMark { snapshot, base: position }));
         }
         Kind::Truncate | Kind::Commit => {
             stream.payload(frame, |_| {})?;
-            Ok(Step::Truncate(frame.position))
+            steps.push(Step::Truncate(position));
+        }
+    }
+    Ok(())
+}
+
+/// The checksums hold, so these members were written so.
+fn unreadable(offset: u64) -> impl FnOnce(MembershipDecodeError) -> Stop {
+    move |error| match error {
+        MembershipDecodeError::Newer { .. } => Stop::Newer,
+        MembershipDecodeError::Malformed => {
+            Stop::Bad { offset, reason: "the members in a record cannot be read" }
         }
     }
 }
@@ -333,6 +376,6 @@ fn mismatch(header: &Header, expected: &Header, name: &str) -> String {
     if header.number != expected.number || header.file_name() != name {
         return format!("the segment was called {}", header.file_name());
     }
-    let (found, right) = (header.before, expected.before);
+    let (found, right) = (&header.before, &expected.before);
     format!("the segment follows {found:?}, but what stands before it is {right:?}")
 }

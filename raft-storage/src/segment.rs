@@ -1,39 +1,44 @@
-//! A segment: one file of the log. Its first sector says what came before it; the batches follow,
-//! and behind them zeros up to the end of the file.
+//! A segment: one file of the log. Its header says what came before it; the batches follow, and
+//! behind them zeros up to the end of the file.
 //!
 //! ```text
-//!   byte   sector 0: the header           byte
-//!     0  preamble, magic "KONTWAL\0"        72  last: index   u64  \
-//!    16  length of the file  u64            80  last: term    u64   | the state of the log
-//!    24  number              u64            88  hard: term    u64   | before the first batch
-//!    32  batch before it     u64            96  hard: vote    u64   | of this segment
-//!    40  chain before it     u32           104  hard: commit  u64  /
-//!    44  0                   u32           112  zeros
-//!    48  cluster id          u64           508  CRC-32C of the bytes 0..508
-//!    56  node id             u64
-//!    64  disk incarnation    u64
+//!   byte   the header, one sector or more
+//!     0  preamble, magic "KONTWAL\0"
+//!    16  length of the file             u64
+//!    24  number of the segment          u64
+//!    32  length of the header, sectors  u32
+//!    36  length of the state            u32
+//!    40  cluster id                     u64   as it was when the log was made
+//!    48  node id                        u64
+//!    56  disk incarnation               u64
+//!    64  the state of the log before the first batch of this segment: see checkpoint.rs
+//!        zeros; and in the last four bytes of the header a CRC-32C of everything before them
 //! ```
 //!
 //! The name is `{number:016x}-{index after last:016x}.wal`. A file gets its name only when its
 //! header and all of its zeros are durable. Nothing in it changes but for batches that are added,
 //! and a torn batch that is zeroed again.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use raft_core::{HardState, Index, LogPosition, NodeId, Term};
+use raft_core::NodeId;
 
 use crate::Identity;
 use crate::check::crc;
-use crate::disk::{Disk, DiskFile, write_full};
+use crate::disk::{Disk, DiskFile, read_full, write_full};
 use crate::error::DiskError;
 use crate::frame::{u32_at, u64_at};
 use crate::preamble::{self, Preamble};
 use crate::sector::{SECTOR_BYTES, Salt};
-use crate::state::Checkpoint;
+use crate::state::State;
 
 const MAGIC: [u8; 8] = *b"KONTWAL\0";
-const CHECKED_BYTES: usize = SECTOR_BYTES - 4;
+const STATE_OFFSET: usize = 64;
+const CHECK_BYTES: usize = 4;
+/// No header is longer: more members than any group has.
+const HEADER_BYTES_MAX: usize = 64 << 20;
 
 /// The name of the segment that is being filled with zeros.
 pub(crate) const NEXT_NAME: &str = "next.tmp";
@@ -45,6 +50,8 @@ pub(crate) struct Segment {
     pub(crate) path: PathBuf,
     pub(crate) number: u64,
     pub(crate) salt: Salt,
+    /// The first sector behind the header.
+    pub(crate) start: u64,
     /// How many sectors it has, the header among them.
     pub(crate) sectors: u64,
 }
@@ -55,96 +62,104 @@ impl Segment {
     }
 
     /// An error of this file.
-    pub(crate) fn error(
-        &self,
-        verb: &'static str,
-        offset: u64,
-        source: std::io::Error,
-    ) -> DiskError {
+    pub(crate) fn error(&self, verb: &'static str, offset: u64, source: io::Error) -> DiskError {
         DiskError::new(verb, &self.path, offset, source)
     }
 }
 
-/// What the first sector says.
+/// What its first sectors say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
+    /// Whose log it was when the log was made.
     pub(crate) identity: Identity,
     pub(crate) number: u64,
     pub(crate) bytes: u64,
     /// What came before it.
-    pub(crate) before: Checkpoint,
+    pub(crate) before: State,
 }
 
 /// Why a header cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum HeaderError {
     Newer(u32),
     Bad,
+    Disk(io::Error),
 }
 
 impl Header {
-    pub(crate) fn encode(&self) -> [u8; SECTOR_BYTES] {
-        let mut bytes = [0; SECTOR_BYTES];
+    /// The header as it stands on disk: whole sectors.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let state = self.before.encode();
+        let length = (STATE_OFFSET + state.len() + CHECK_BYTES).next_multiple_of(SECTOR_BYTES);
+        let mut bytes = vec![0; length];
         preamble::put(&mut bytes, MAGIC);
-        let Checkpoint { batch, chain, last, hard_state } = self.before;
-        let vote = hard_state.vote.map_or(0, NodeId::get);
+        let sectors = (length / SECTOR_BYTES) as u64;
         for (offset, number) in [
             (16, self.bytes),
             (24, self.number),
-            (32, batch),
-            (40, u64::from(chain)),
-            (48, self.identity.cluster_id),
-            (56, self.identity.node_id.get()),
-            (64, self.identity.incarnation),
-            (72, last.index.0),
-            (80, last.term.0),
-            (88, hard_state.term.0),
-            (96, vote),
-            (104, hard_state.commit.0),
+            (32, sectors | (state.len() as u64) << 32),
+            (40, self.identity.cluster_id),
+            (48, self.identity.node_id.get()),
+            (56, self.identity.incarnation),
         ] {
             bytes[offset..offset + 8].copy_from_slice(&number.to_le_bytes());
         }
-        let check = crc(&bytes[..CHECKED_BYTES]);
-        bytes[CHECKED_BYTES..].copy_from_slice(&check.to_le_bytes());
+        bytes[STATE_OFFSET..STATE_OFFSET + state.len()].copy_from_slice(&state);
+        let check = crc(&bytes[..length - CHECK_BYTES]);
+        bytes[length - CHECK_BYTES..].copy_from_slice(&check.to_le_bytes());
         bytes
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, HeaderError> {
-        match preamble::read(bytes, MAGIC) {
+    /// Reads the header of a file; says too how many sectors it takes.
+    pub(crate) fn read(file: &dyn DiskFile) -> Result<(Self, u64), HeaderError> {
+        let mut bytes = vec![0; SECTOR_BYTES];
+        let read = read_full(file, &mut bytes, 0).map_err(HeaderError::Disk)?;
+        match preamble::read(&bytes[..read], MAGIC) {
             Preamble::Known => {}
             Preamble::Newer(format) => return Err(HeaderError::Newer(format)),
             Preamble::Bad => return Err(HeaderError::Bad),
         }
-        if bytes.len() != SECTOR_BYTES
-            || u32_at(bytes, CHECKED_BYTES) != crc(&bytes[..CHECKED_BYTES])
-        {
+        let sectors = if read == SECTOR_BYTES { u32_at(&bytes, 32) } else { 0 };
+        let length = sectors as usize * SECTOR_BYTES;
+        if !(SECTOR_BYTES..=HEADER_BYTES_MAX).contains(&length) {
             return Err(HeaderError::Bad);
         }
-        let number = |offset| u64_at(bytes, offset);
-        Ok(Self {
+        // A damaged length asks for no more memory than the file has bytes.
+        let rest = file.len().map_err(HeaderError::Disk)?;
+        bytes.resize(length.min(usize::try_from(rest).unwrap_or(length)), 0);
+        let read = read_full(file, &mut bytes, 0).map_err(HeaderError::Disk)?;
+        let header = (read == length).then(|| Self::decode(&bytes)).flatten();
+        header.map(|header| (header, u64::from(sectors))).ok_or(HeaderError::Bad)
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (checked, check) = bytes.split_last_chunk::<CHECK_BYTES>()?;
+        if crc(checked) != u32::from_le_bytes(*check) {
+            return None;
+        }
+        let number = |offset| u64_at(checked, offset);
+        let state = STATE_OFFSET..STATE_OFFSET.checked_add(u32_at(checked, 36) as usize)?;
+        Some(Self {
             identity: Identity {
-                cluster_id: number(48),
-                node_id: NodeId::new(number(56)).ok_or(HeaderError::Bad)?,
-                incarnation: number(64),
+                cluster_id: number(40),
+                node_id: NodeId::new(number(48))?,
+                incarnation: number(56),
             },
             bytes: number(16),
             number: number(24),
-            before: Checkpoint {
-                batch: number(32),
-                chain: u32_at(bytes, 40),
-                last: LogPosition { index: Index(number(72)), term: Term(number(80)) },
-                hard_state: HardState {
-                    term: Term(number(88)),
-                    vote: NodeId::new(number(96)),
-                    commit: Index(number(104)),
-                },
-            },
+            before: State::decode(checked.get(state)?)?,
         })
     }
 
     pub(crate) fn file_name(&self) -> String {
-        format!("{:016x}-{:016x}.wal", self.number, self.before.last.index.next().0)
+        format!("{:016x}-{:016x}.wal", self.number, self.before.log.last_index().next().0)
     }
+}
+
+/// How long the header of a segment is that goes on after this.
+pub(crate) fn header_bytes(before: &State) -> u64 {
+    let used = STATE_OFFSET + before.encode().len() + CHECK_BYTES;
+    used.next_multiple_of(SECTOR_BYTES) as u64
 }
 
 /// The number in the name of a segment; `None` where the name is none of ours.
@@ -175,40 +190,48 @@ pub(crate) fn publish(
     let source = dir.join(NEXT_NAME);
     let path = dir.join(header.file_name());
     let error = |verb, path: &Path, error| DiskError::new(verb, path, 0, error);
-    write_full(&*space.file, &header.encode(), 0).map_err(|e| error("write", &source, e))?;
+    let bytes = header.encode();
+    write_full(&*space.file, &bytes, 0).map_err(|e| error("write", &source, e))?;
     space.file.sync_data().map_err(|e| error("sync", &source, e))?;
     disk.rename(&source, &path).map_err(|e| error("rename", &source, e))?;
     disk.sync_dir(dir).map_err(|e| error("sync", dir, e))?;
     let salt = Salt::new(header.identity.incarnation, header.number);
-    let sectors = space.bytes / SECTOR_BYTES as u64;
-    Ok(Segment { file: space.file, path, number: header.number, salt, sectors })
+    let (start, sectors) = (whole_sectors(bytes.len() as u64), whole_sectors(space.bytes));
+    Ok(Segment { file: space.file, path, number: header.number, salt, start, sectors })
+}
+
+fn whole_sectors(bytes: u64) -> u64 {
+    bytes / SECTOR_BYTES as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use raft_core::{Index, Membership, Term};
+
+    fn header(members: u64) -> Header {
+        let node_id = NodeId::new(2).expect("not zero");
+        let group = Membership::new((1..=members).filter_map(NodeId::new)).expect("voters");
+        let mut before = State::founded(Arc::new(group));
+        (before.batch, before.chain) = (6, 7);
+        before.log.push(Index(1), Index(8), Term(9));
+        let identity = Identity { cluster_id: 1, node_id, incarnation: 3 };
+        Header { identity, number: 4, bytes: 5, before }
+    }
 
     #[test]
     fn a_header_comes_back_and_every_changed_bit_is_seen() {
-        let node_id = NodeId::new(2).expect("not zero");
-        let header = Header {
-            identity: Identity { cluster_id: 1, node_id, incarnation: 3 },
-            number: 4,
-            bytes: 5,
-            before: Checkpoint {
-                batch: 6,
-                chain: 7,
-                last: LogPosition { index: Index(8), term: Term(9) },
-                hard_state: HardState { term: Term(10), vote: Some(node_id), commit: Index(11) },
-            },
-        };
-        let mut bytes = header.encode();
-        assert_eq!(Header::decode(&bytes), Ok(header.clone()));
-        assert_eq!(number_in(&header.file_name()), Some(4));
-        for bit in 0..SECTOR_BYTES * 8 {
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Header::decode(&bytes), Err(HeaderError::Bad), "bit {bit}");
-            bytes[bit / 8] ^= 1 << (bit % 8);
+        for members in [3, 40] {
+            let header = header(members);
+            let mut bytes = header.encode();
+            assert_eq!(bytes.len(), if members == 3 { 512 } else { 1024 });
+            assert_eq!(Header::decode(&bytes), Some(header.clone()));
+            assert_eq!(number_in(&header.file_name()), Some(4));
+            for bit in 0..bytes.len() * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(Header::decode(&bytes), None, "bit {bit}");
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
         }
     }
 

@@ -128,6 +128,13 @@ impl<'a> Stream<'a> {
         Ok(bytes)
     }
 
+    /// Reads a whole payload, and checks it.
+    pub(crate) fn bytes(&mut self, frame: &Frame) -> Result<Vec<u8>, Stop> {
+        let mut bytes = Vec::new();
+        self.payload(frame, |piece| bytes.extend_from_slice(piece))?;
+        Ok(bytes)
+    }
+
     /// Goes past the payload of `frame` without a look at it.
     pub(crate) fn skip(&mut self, frame: &Frame) {
         self.place += u64::from(frame.payload_bytes);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use raft_core::{LogStore, Membership, Write};
+use raft_core::{Claim, LogStore, Membership, Write};
 
 use crate::batch::Batch;
 use crate::disk::{Disk, DiskLock, write_full};
@@ -12,9 +12,11 @@ use crate::map::Map;
 use crate::meta::{Meta, SyncMark};
 use crate::prepare::Preparer;
 use crate::reader::{WalReader, lock};
+use crate::scrub::Scrubber;
 use crate::sector::{DATA_BYTES, SECTOR_BYTES};
-use crate::segment::{Header, Segment, publish};
-use crate::state::{Checkpoint, State};
+use crate::segment::{Header, Segment, header_bytes, publish};
+use crate::snapshots::Snapshots;
+use crate::state::{State, Step};
 use crate::{Identity, Options};
 
 /// How many times as large as its predecessor a segment is, until it has its full size.
@@ -42,12 +44,16 @@ pub struct Wal {
     /// How large the next one is to be.
     pub(crate) next_bytes: u64,
     pub(crate) meta: Meta,
+    /// The log on disk.
     pub(crate) state: State,
+    /// The log with the batch that is being written: the same between two calls.
+    pub(crate) ahead: State,
     pub(crate) map: Arc<Mutex<Map>>,
     pub(crate) segment: Arc<Segment>,
     /// The sector that the next batch starts at.
     pub(crate) end: u64,
     pub(crate) batch: Batch,
+    pub(crate) snapshots: Snapshots,
     /// A write is being checked; when that panics, the state is no longer that of the log.
     pub(crate) checking: bool,
     pub(crate) poison: Option<WalError>,
@@ -60,9 +66,24 @@ impl Wal {
         self.meta.identity
     }
 
-    /// The voters that the log was made with.
-    pub fn membership(&self) -> &Membership {
-        &self.meta.membership
+    /// Whom the log was made with; nobody on a node that joined later.
+    pub fn founders(&self) -> &Membership {
+        &self.meta.founders
+    }
+
+    /// What the log held before it was damaged, until it holds as much again.
+    pub fn claim(&self) -> Option<Claim> {
+        self.meta.claim
+    }
+
+    /// The snapshots beside the log, in the same directory.
+    pub fn snapshots(&self) -> Snapshots {
+        self.snapshots.clone()
+    }
+
+    /// Looks for damage beside the writer.
+    pub fn scrubber(&self) -> Scrubber {
+        Scrubber::new(Arc::clone(&self.map), self.snapshots())
     }
 
     /// Where it is.
@@ -90,47 +111,76 @@ impl Wal {
 
     fn write_mark(&mut self, synced: SyncMark) -> Result<(), DiskError> {
         self.meta.synced = synced;
+        self.write_meta()
+    }
+
+    pub(crate) fn write_meta(&mut self) -> Result<(), DiskError> {
         self.meta.generation += 1;
         self.meta.write(&*self.disk, &self.dir)
     }
 
-    /// Writes the batch that is encoded, and syncs it.
-    fn append(&mut self, before: Checkpoint) -> Result<(), WalError> {
+    /// Writes the batch that is encoded, and syncs it; then does what may be done only then.
+    fn append(&mut self) -> Result<(), WalError> {
         if self.end + self.batch.sectors() > self.segment.sectors {
-            self.rotate(before)?;
+            self.rotate()?;
         }
         let (segment, offset) = (&*self.segment, self.end * SECTOR_BYTES as u64);
-        let bytes = self.batch.sealed(segment.salt, self.end, self.state.batch);
+        let bytes = self.batch.sealed(segment.salt, self.end, self.ahead.batch);
         write_full(&*segment.file, bytes, offset)
             .map_err(|error| segment.error("write", offset, error))?;
         segment.file.sync_data().map_err(|error| segment.error("sync", offset, error))?;
 
         let mut map = lock(&self.map);
+        let mut marked = false;
         for step in self.batch.steps() {
-            map.apply(step, segment.number, self.end * DATA_BYTES as u64);
+            self.state.apply(step).expect("it was taken ahead");
+            map.apply(step, segment.number, self.end * DATA_BYTES as u64, &self.state.log);
+            marked |= matches!(step, Step::Mark(_));
         }
+        drop(map);
+        // Of several hard states only the last one was written.
+        (self.state.batch, self.state.chain) = (self.ahead.batch, self.ahead.chain);
+        debug_assert_eq!(self.state, self.ahead, "the log is what was to be written");
         self.end += self.batch.sectors();
         self.preparer.note_used(self.end, segment.sectors);
+        if self.meta.claim.is_some_and(|claim| self.state.log.last() >= claim.last) {
+            tracing::info!(last = ?self.state.log.last(), "the log is whole again");
+            self.meta.claim = None;
+            self.write_meta()?;
+        }
+        if marked { Ok(self.forget_segments()?) } else { Ok(()) }
+    }
+
+    /// Removes the segments that lie wholly before the base. First the meta file says where the log
+    /// begins; from then on it does not matter how many of them are gone.
+    pub(crate) fn forget_segments(&mut self) -> Result<(), DiskError> {
+        let unused = lock(&self.map).take_unused();
+        let Some(last) = unused.last() else { return Ok(()) };
+        self.meta.first_segment = last.number + 1;
+        self.write_meta()?;
+        tracing::info!(segments = unused.len(), base = ?self.state.log.base(), "forgot old entries");
+        self.preparer.remove(unused.iter().map(|segment| segment.path.clone()));
         Ok(())
     }
 
-    /// Starts a new segment, which goes on after `before`.
-    fn rotate(&mut self, before: Checkpoint) -> Result<(), DiskError> {
-        let bytes_min = (1 + self.batch.sectors()) * SECTOR_BYTES as u64;
+    /// Starts a new segment, which goes on after what is on disk.
+    fn rotate(&mut self) -> Result<(), DiskError> {
+        let before = self.state.clone();
+        let bytes_min = header_bytes(&before) + self.batch.sectors() * SECTOR_BYTES as u64;
         let space = self.preparer.take(bytes_min, self.next_bytes)?;
         let number = self.segment.number + 1;
-        let identity = self.meta.identity;
+        let (identity, batch) = (self.meta.first_identity(), before.batch);
         let header = Header { identity, number, bytes: space.bytes, before };
         let segment = Arc::new(publish(&*self.disk, &self.dir, space, &header)?);
         tracing::info!(
             segment = %segment.path.display(),
             bytes = segment.bytes(),
-            after = ?before.last,
+            after = ?self.state.log.last(),
             "the log goes on in a new segment"
         );
         lock(&self.map).add_segment(Arc::clone(&segment));
-        (self.segment, self.end) = (segment, 1);
-        self.write_mark(SyncMark { batch: before.batch, segment: number })?;
+        (self.end, self.segment) = (segment.start, segment);
+        self.write_mark(SyncMark { batch, segment: number })?;
         // Not by the size that it has: the writer may have taken it before it was all filled.
         self.prepare_next(self.next_bytes);
         Ok(())
@@ -154,15 +204,14 @@ impl LogStore for Wal {
         if let Some(error) = &self.poison {
             return Err(error.clone());
         }
-        let before = self.state.checkpoint();
         assert!(!self.checking, "the log is not used any more after a panic");
         self.checking = true;
-        self.batch.encode(writes, &mut self.state);
+        self.batch.encode(writes, &mut self.ahead);
         self.checking = false;
         if self.batch.is_empty() {
             return Ok(());
         }
-        self.append(before).inspect_err(|error| {
+        self.append().inspect_err(|error| {
             // Nobody knows what the disk holds now. A second sync could say "all is well" about
             // pages that the kernel has given up.
             tracing::error!(%error, "the log takes no more writes");

@@ -3,12 +3,11 @@
 //! What is recovered has to be what was acknowledged, or that and the one call that was under way,
 //! whole. Then the log goes on, and the power is cut again.
 
-use raft_core::LogStore;
 use raft_storage::{OpenError, Wal};
 use raft_testkit::disk::{Image, SimDisk};
 use rand::RngExt;
 
-use crate::model::{Model, create, dir, open, options, random, try_open};
+use crate::model::{Model, create, dir, open, options, persist, random, try_open};
 
 /// A run of a log, and what it should hold at which operation.
 struct Run {
@@ -43,7 +42,7 @@ fn run(seed: u64, steps: usize) -> Run {
             wal = open(&disk).0;
         }
         let writes = model.step(&mut random);
-        wal.persist(&writes).expect("a healthy disk");
+        persist(&mut wal, &writes).expect("a healthy disk");
         calls.push((disk.operations(), model.clone()));
     }
     Run { disk, calls }
@@ -65,7 +64,7 @@ fn cut_twice(image: &Image, candidates: &[&Model], seed: u64, replay: &str) {
     let mut calls = vec![(0, model.clone())];
     for _ in 0..random.random_range(0..3) {
         let writes = model.step(&mut random);
-        wal.persist(&writes).expect("a healthy disk");
+        persist(&mut wal, &writes).expect("a healthy disk");
         calls.push((disk.operations(), model.clone()));
     }
     drop(wal);
@@ -80,7 +79,7 @@ fn cut_twice(image: &Image, candidates: &[&Model], seed: u64, replay: &str) {
 #[test]
 fn at_every_boundary_a_cut_leaves_what_was_acknowledged_and_the_log_goes_on() {
     for seed in seeds(3) {
-        let run = run(seed, 24);
+        let run = run(seed, 16);
         let created = run.calls[0].0;
         for (boundary, image) in run.disk.history().iter().enumerate().skip(created) {
             let candidates = run.candidates(boundary);
@@ -140,7 +139,7 @@ fn a_reopened_log_is_the_log_that_was_closed() {
         let (mut wal, mut model) = (create(&disk), Model::default());
         for _ in 0..60 {
             let writes = model.step(&mut random);
-            wal.persist(&writes).expect("a healthy disk");
+            persist(&mut wal, &writes).expect("a healthy disk");
         }
         drop(wal);
         assert_eq!(open(&disk).1, model, "WAL_SEED={seed}");

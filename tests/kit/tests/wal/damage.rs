@@ -6,7 +6,7 @@ use raft_core::{Index, LogReader, LogStore, Write};
 use raft_storage::{OpenError, Verdict, Wal, WalError, inspect_on};
 use raft_testkit::disk::{Image, SimDisk};
 
-use crate::model::{Model, command, create, dir, entries, hard, open, try_open};
+use crate::model::{Model, command, create, dir, entries, hard, open, open_strictly, try_open};
 
 /// A log of two segments, with every kind of record, a batch of several sectors and one of one.
 fn small_log() -> (Wal, SimDisk, Model) {
@@ -78,7 +78,7 @@ fn every_changed_byte_is_noticed_and_none_is_taken_for_a_torn_tail() {
 /// The log is not opened, nothing is cut, and the error names the file and the place.
 fn refuses(disk: &SimDisk, path: &Path, offset: usize, at: &str) {
     let before = disk.files();
-    match try_open(disk) {
+    match open_strictly(disk) {
         Err(OpenError::Corrupt(damage)) => {
             assert_eq!(damage.file, path, "{at}: {damage}");
             assert_eq!(damage.offset / 512, offset as u64 / 512, "{at}: {damage}");
@@ -134,7 +134,7 @@ fn a_missing_segment_is_corruption_the_last_one_too() {
     for (path, _) in segments(&disk.image()) {
         let disk = SimDisk::from_image(disk.image());
         raft_storage::Disk::remove(&disk, &path).expect("it is there");
-        assert!(matches!(try_open(&disk), Err(OpenError::Corrupt(_))), "{}", path.display());
+        assert!(matches!(open_strictly(&disk), Err(OpenError::Corrupt(_))), "{}", path.display());
     }
 }
 
@@ -149,7 +149,7 @@ fn a_segment_that_is_shorter_or_longer_is_corruption() {
             bytes.resize(length, 0);
             raft_storage::Disk::remove(&disk, &path).expect("it is there");
             disk.put_file(&path, &bytes);
-            assert!(matches!(try_open(&disk), Err(OpenError::Corrupt(_))), "{length}");
+            assert!(matches!(open_strictly(&disk), Err(OpenError::Corrupt(_))), "{length}");
         }
     }
 }
@@ -170,7 +170,7 @@ fn a_lost_sector_is_noticed_except_in_the_last_batch_of_a_log_that_was_not_close
             for (image, closed) in [(&unmarked, false), (&disk.image(), true)] {
                 let disk = SimDisk::from_image(image.clone());
                 (0..512).for_each(|byte| disk.corrupt(&path, (sector * 512 + byte) as u64, |_| 0));
-                match try_open(&disk) {
+                match open_strictly(&disk) {
                     Err(OpenError::Corrupt(_)) => corrupt += 1,
                     Ok((wal, recovered)) => {
                         assert!(!closed, "a sync mark covers everything");

@@ -9,8 +9,8 @@ use raft_testkit::disk::SimDisk;
 use rand::RngExt;
 
 use crate::model::{
-    Model, command, create, dir, entries, hard, identity, node, open, options, owner, random,
-    try_open, voters,
+    Model, command, create, dir, entries, hard, identity, node, open, options, owner, persist,
+    random, try_open, voters,
 };
 
 fn one_entry() -> raft_core::Write {
@@ -184,7 +184,7 @@ fn the_real_disk_with_a_thread_beside_it() {
         let (mut model, mut random) = (Model::default(), random(segment_bytes));
         for _ in 0..150 {
             let writes = model.step(&mut random);
-            wal.persist(&writes).expect("a healthy disk");
+            persist(&mut wal, &writes).expect("a healthy disk");
             if random.random_range(0..40) == 0 {
                 drop(wal);
                 wal = reopen(&path, &options, &model);
