@@ -8,7 +8,9 @@ use std::path::Path;
 use fjall::config::FilterPolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions};
 
+use super::base::{Mark, Upkeep};
 use super::error::StoreError;
+use super::flush::write_mark;
 use super::format::MARK;
 
 /// The tables, and the database that they are in. A restored snapshot is a generation of tables
@@ -26,7 +28,11 @@ impl Tables {
     /// Opens the tables in `path`, and makes them first where there is nothing.
     pub fn open(path: &Path, cache_bytes: u64) -> Result<Self, StoreError> {
         if is_vacant(path)? {
-            Self::make(path, cache_bytes, |_| Ok(()))?;
+            // With a first row no view of the tables has number 0: while one with that number is
+            // open, fjall 3.1 lets go of what other views need.
+            Self::make(path, cache_bytes, |tables| {
+                write_mark(tables, &Mark::fresh(), &Upkeep::default())
+            })?;
         }
         Self::open_in(path, cache_bytes)
     }
