@@ -64,11 +64,10 @@ pub(super) fn write_index(
         }
         // The version that the first of these changes replaced or deleted is in the tables,
         // unless it was given up.
-        if let Some(Change { key, at, previous, .. }) = oldest
-            && !previous.is_none()
-            && at.main > compacted
+        if let Some(oldest) = oldest
+            && oldest.keeps_previous(compacted)
         {
-            rows.write(index_row(key, *previous), INDEX_PUT)?;
+            rows.write(index_row(&oldest.key, oldest.previous), INDEX_PUT)?;
         }
     }
     Ok(rows.finish()?)

@@ -126,6 +126,13 @@ impl Change {
         kept_bytes(&self.key, self.put.as_ref().map_or(0, |put| put.value.len() as u64))
     }
 
+    /// Whether a compaction at `compacted` keeps the version that it replaced or deleted: it was
+    /// there at that revision, or was written exactly then.
+    pub fn keeps_previous(&self, compacted: i64) -> bool {
+        let is_kept = self.at.main > compacted || self.previous.main == compacted;
+        is_kept && !self.previous.is_none()
+    }
+
     /// The version that it left, or `None` after a deletion.
     pub fn version(&self) -> Option<Version> {
         self.put.as_ref().map(|put| Version {

@@ -27,11 +27,11 @@ impl History {
         Some(change)
     }
 
-    /// Whether the newest compaction keeps this change: the last one of its key up to there when
-    /// it is a put, and a deletion exactly there, because a watch may start at it.
+    /// Whether the newest compaction keeps this change: the last version of its key up to there,
+    /// and everything exactly there, because a watch may start at it.
     fn survives(&self, change: &Change) -> Result<bool, StoreError> {
         let (base, compacted) = (&self.view.base, self.view.mark.compacted);
-        if change.at.main > compacted {
+        if change.at.main >= compacted {
             return Ok(true);
         }
         let is_swept = base.upkeep.sweep.done == compacted;
@@ -39,7 +39,7 @@ impl History {
             return Ok(true);
         }
         if change.put.is_none() {
-            return Ok(change.at.main == compacted);
+            return Ok(false);
         }
         let kept = self.view.find(&change.key, compacted)?;
         Ok(kept.is_some_and(|kept| kept.modified == change.at))

@@ -59,7 +59,7 @@ pub use validate::{validate_delete_range, validate_put, validate_range, validate
 
 use base::Base;
 use keeper::{Keeper, Shared};
-use snapshot::{Incoming, Outgoing};
+use snapshot::Incoming;
 use state::State;
 use tables::Tables;
 
@@ -170,9 +170,7 @@ impl Store {
     /// # Errors
     /// The store failed.
     pub fn snapshot(&self) -> Result<Box<dyn Read + Send>, StoreError> {
-        self.shared.check()?;
-        let view = self.shared.read().clone();
-        Ok(Box::new(Outgoing::new(view)))
+        StoreReader(Arc::clone(&self.shared)).snapshot()
     }
 
     /// Replaces the whole state by that of a snapshot, which is durable then. Readers see all of
@@ -203,8 +201,8 @@ impl Store {
     }
 
     /// Makes the store of a new cluster's member in `path`, where nothing is yet: the content of a
-    /// snapshot, to which no entry was applied, with revisions moved on. Every member is made of
-    /// the same snapshot in the same way.
+    /// snapshot, with revisions moved on. Every member is made of the same snapshot in the same
+    /// way.
     ///
     /// # Errors
     /// Something is in `path`, the snapshot is of no use, or the disk failed. Nothing is in `path`.

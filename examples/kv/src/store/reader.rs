@@ -2,6 +2,7 @@
 //! entries, and its header names the revision of just that state.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::sync::Arc;
 
 use kontiki::Index;
@@ -12,6 +13,7 @@ use super::format::{Change, Revision};
 use super::hash;
 use super::keeper::{Progress, Shared};
 use super::range::{self, key_value};
+use super::snapshot::Outgoing;
 use super::span::Span;
 use super::txn;
 use crate::proto::etcdserverpb::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
@@ -113,6 +115,16 @@ impl StoreReader {
             None => fresh,
         };
         Ok(changes.iter().map(event).collect())
+    }
+
+    /// The state as it is now, as the bytes of a snapshot; see [`Store::snapshot`](super::Store).
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn snapshot(&self) -> Result<Box<dyn Read + Send>, StoreError> {
+        self.0.check()?;
+        let view = self.0.read().clone();
+        Ok(Box::new(Outgoing::new(view)))
     }
 
     /// A hash over every version that is kept at the newest revision, or at `at`: the same on all

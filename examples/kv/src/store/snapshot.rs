@@ -51,13 +51,11 @@ impl Totals {
     fn add(&mut self, change: &Change, row: &[u8], compacted: i64) {
         self.changes += 1;
         self.hash = append_hash(self.hash, change, row);
-        // A change up to the compacted revision is the only one of its key up to there. After it,
-        // a put without a predecessor makes a key, and a deletion takes one away.
-        let is_oldest = change.at.main <= compacted;
-        match &change.put {
-            Some(_) if is_oldest || change.previous.is_none() => self.keys += 1,
-            None if !is_oldest => self.keys = self.keys.saturating_sub(1),
-            Some(_) | None => {}
+        // Where what it replaced or deleted is in the snapshot too, the key was counted before.
+        match (&change.put, change.keeps_previous(compacted)) {
+            (Some(_), false) => self.keys += 1,
+            (None, true) => self.keys = self.keys.saturating_sub(1),
+            (Some(_), true) | (None, false) => {}
         }
     }
 

@@ -3,7 +3,7 @@
 //! A compaction at revision `c` takes effect at once, when its entry is applied: from then on
 //! nothing before `c` is read. What it made needless is deleted afterwards, a bounded step at a
 //! time: every change up to `c` dooms the version that it replaced, and a deletion before `c`
-//! dooms itself. One exactly at `c` stays, because a watch may start there.
+//! dooms itself. What was written exactly at `c` stays, because a watch may start there.
 //!
 //! The sweep works for the compaction that the mark on disk knows of, never for a later one: a
 //! crash must not bring back a state that wants what was deleted. How far it came is in the mark.
@@ -43,8 +43,7 @@ pub(super) fn step(base: &Base, changes_max: usize) -> Result<Base, StoreError> 
             (cursor, is_done) = (change.at, false);
             break;
         }
-        // At `done` itself all was looked at before, and only the deletions were left.
-        if change.at.main > done && !change.previous.is_none() {
+        if change.keeps_previous(done) && !change.keeps_previous(target) {
             doomed.add(&change.key, change.previous, change.previous_bytes);
         }
         if change.put.is_none() && change.at.main < target {

@@ -2,6 +2,8 @@
 //! flushed, as all changes are. The mark is set with the last of them, after everything was
 //! checked: tables without a mark are not whole, and nobody takes them for a store.
 
+use kontiki::Index;
+
 use super::super::base::{Base, Mark, Upkeep, encode_mark};
 use super::super::delta::Delta;
 use super::super::error::{SnapshotError, StoreError};
@@ -21,16 +23,19 @@ pub struct RevisionBump {
     /// Whether everything before is compacted, so that a watch from an old revision ends and its
     /// client reads afresh, rather than wait for events that it missed.
     pub mark_compacted: bool,
+    /// What is in the snapshot counts as the effect of the new log's entries up to here: behind
+    /// them that log begins, so that members who join later are sent a snapshot.
+    pub applied: Index,
 }
 
 impl Default for RevisionBump {
     fn default() -> Self {
-        Self { by: 1_000_000_000, mark_compacted: true }
+        Self { by: 1_000_000_000, mark_compacted: true, applied: Index::ZERO }
     }
 }
 
 impl RevisionBump {
-    /// The mark of a new cluster: nothing was applied yet, and nobody is a member.
+    /// The mark of a new cluster: of its log nothing was applied yet, and nobody is a member.
     pub(in crate::store) fn new_cluster(self, mark: &Mark) -> Result<Mark, SnapshotError> {
         let by = i64::try_from(self.by).ok();
         let revision = by.and_then(|by| mark.revision.checked_add(by));
@@ -38,7 +43,7 @@ impl RevisionBump {
         let revision = revision.filter(|revision| *revision <= i64::MAX / 2);
         let revision = revision.ok_or(SnapshotError::BumpTooFar { from: mark.revision })?;
         let compacted = if self.mark_compacted { revision } else { mark.compacted };
-        Ok(Mark { revision, compacted, ..Mark::fresh() })
+        Ok(Mark { applied: self.applied, revision, compacted, ..Mark::fresh() })
     }
 }
 

@@ -4,6 +4,7 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
+use fjall::Readable;
 use kontiki::{Entry, Index, Membership, Payload, Term};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,14 +15,15 @@ use super::random::{events, is_valid, refused};
 use super::requests::{Asked, action};
 use super::{Fixture, bytes, compact, delete, directory, eager, lazy, put, range};
 use crate::proto::etcdserverpb::RangeRequest;
+use crate::proto::etcdserverpb::request_op::Request;
 use crate::proto::kontiki::SetMember;
 use crate::proto::kontiki::command::Action;
 use crate::store::error::SnapshotError;
 use crate::store::snapshot::{Incoming, load};
 use crate::store::tables::Tables;
 use crate::store::{
-    KvError, Options, RevisionBump, SnapshotStatus, StateHash, Store, StoreError, StoreReader,
-    snapshot_status,
+    KvError, Options, Progress, RevisionBump, SnapshotStatus, StateHash, Store, StoreError,
+    StoreReader, snapshot_status,
 };
 
 #[derive(Clone, Debug)]
@@ -113,13 +115,34 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 20, ..ProptestConfig::default() })]
 
     #[test]
     fn a_snapshot_is_the_state_at_its_index_whatever_happens_while_it_is_read(
         steps in vec(step(), 1..40),
     ) {
         run(steps)?;
+    }
+}
+
+#[test]
+fn snapshots_are_whole_however_long_they_wait_to_be_read() {
+    let mut fixture = Fixture::new(lazy());
+    let mut taken = Vec::new();
+    for round in 0..40 {
+        let compacted = fixture.reader().revision();
+        fixture.apply(vec![compact(compacted)]);
+        let snapshot = fixture.store().snapshot().expect("the store works");
+        let hash = fixture.reader().hash(None).expect("the store works");
+        taken.push((hash, snapshot));
+        for key in 0..10 {
+            fixture.put(&format!("{key}"), &format!("{round}"));
+        }
+        fixture.store().flush().expect("the store works");
+    }
+    for (hash, snapshot) in taken {
+        let status = snapshot_status(snapshot).expect("a good snapshot");
+        assert_eq!((status.revision, status.hash), (hash.revision, hash.hash));
     }
 }
 
@@ -169,6 +192,69 @@ fn stores_that_flushed_and_swept_differently_write_the_same_bytes() {
         };
         assert_eq!(status, expected);
     }
+}
+
+#[test]
+fn a_restored_store_has_the_rows_of_one_that_is_swept() {
+    let story = Story::new(70, 150);
+    let mut source = Fixture::new(lazy());
+    source.store().apply(&story.log, &mut Vec::new()).expect("the store works");
+    let snapshot = read(source.store().snapshot().expect("the store works"));
+    let compacted = source.reader().compacted();
+    assert!(compacted > 2, "there is something that was given up");
+    source.store().flush().expect("the store works");
+    while source.reader().progress().borrow().swept < compacted {
+        std::thread::yield_now();
+    }
+    let mut restored = Fixture::new(Options { flush_bytes: 3000, ..lazy() });
+    let applied = Index(story.log.len() as u64);
+    restored.store().restore(applied, &mut &snapshot[..]).expect("a good snapshot");
+    assert_eq!(rows(restored.reader()), rows(source.reader()));
+    assert_eq!(restored.reader().size().bytes_in_use, source.reader().size().bytes_in_use);
+    let progress = *restored.reader().progress().borrow();
+    assert_eq!(progress, Progress { durable_applied: applied, swept: compacted });
+}
+
+/// The names of all rows of the three tables.
+fn rows(reader: &StoreReader) -> Vec<Vec<u8>> {
+    let base = Arc::clone(&reader.0.read().base);
+    let tables = [&base.tables.keys, &base.tables.revisions, &base.tables.index];
+    let rows = tables.into_iter().flat_map(|table| base.snapshot.iter(table));
+    rows.map(|row| row.key().expect("the store works").to_vec()).collect()
+}
+
+#[test]
+fn what_was_written_exactly_at_the_compacted_revision_is_kept_whole() {
+    let nested = |request| Request::RequestTxn(super::txn(vec![request]));
+    let request = super::txn(vec![
+        nested(Request::RequestPut(put("a", "for a moment"))),
+        nested(Request::RequestDeleteRange(delete("a", ""))),
+    ]);
+    let mut fixture = Fixture::new(lazy());
+    fixture.put("a", "before");
+    fixture.apply(vec![Action::Txn(request), compact(3)]);
+    let expected = fixture.reader().events(3, 10).expect("it reads");
+    assert_eq!(expected.len(), 2);
+    let sweep = |fixture: &mut Fixture, revision| {
+        fixture.store().flush().expect("the store works");
+        while fixture.reader().progress().borrow().swept < revision {
+            std::thread::yield_now();
+        }
+    };
+    let count = |fixture: &Fixture| {
+        let snapshot = fixture.store.as_ref().expect("it is open").snapshot();
+        let status = snapshot_status(snapshot.expect("the store works")).expect("it is good");
+        (status.changes, status.keys)
+    };
+    assert_eq!(count(&fixture), (2, 0));
+    sweep(&mut fixture, 3);
+    assert_eq!(fixture.reader().events(3, 10).expect("it reads"), expected);
+    assert_eq!(count(&fixture), (2, 0));
+    fixture.put("b", "after");
+    fixture.apply(vec![compact(4)]);
+    sweep(&mut fixture, 4);
+    assert_eq!(rows(fixture.reader()).len(), 3, "of `b` two rows, and the mark");
+    assert_eq!(count(&fixture), (1, 1));
 }
 
 #[test]
@@ -398,7 +484,7 @@ fn a_new_cluster_can_keep_its_history_and_is_made_only_where_nothing_is() {
     let (source, snapshot) = sample();
     let parent = directory();
     let path = parent.path().join("new");
-    let bump = RevisionBump { by: 10, mark_compacted: false };
+    let bump = RevisionBump { by: 10, mark_compacted: false, ..RevisionBump::default() };
     let make = |snapshot: &[u8], bump| Store::restore_for_new_cluster(&path, snapshot, bump);
 
     let mut damaged = snapshot.clone();
