@@ -10,10 +10,10 @@ use std::sync::Arc;
 use raft_core::{Index, Membership};
 
 use crate::disk::{Access, Disk, list_or_empty, read_full};
-use crate::error::{CreateError, DiskError};
+use crate::error::{CreateError, DiskError, OpenError};
 use crate::map::Map;
 use crate::meta::{Copies, Meta, NAMES, SyncMark};
-use crate::open::{CHUNK_BYTES, Opening, Recovered, lock, preparer, remove};
+use crate::open::{CHUNK_BYTES, Opening, Recovered, identify, lock, preparer, remove};
 use crate::options::{Identity, Options};
 use crate::sector::{SECTOR_BYTES, is_zero};
 use crate::segment::{Header, NEXT_NAME, header_bytes, publish};
@@ -36,6 +36,18 @@ impl Wal {
             return Ok(true);
         }
         holds_batches(disk, dir)
+    }
+
+    /// Whose log the directory holds; `None` where it holds none. Takes no lock.
+    ///
+    /// # Errors
+    /// The disk failed, the files are of a newer format, or nobody knows any more whose it is.
+    pub fn identity_in(dir: &Path, options: &Options) -> Result<Option<Identity>, OpenError> {
+        if !Self::exists(dir, options)? {
+            return Ok(None);
+        }
+        let copies = Copies::read(&*options.disk, dir)?;
+        Ok(Some(identify(&copies, dir)?.identity))
     }
 
     /// Makes a new log, empty and durable, in a directory that holds none. Other files in the

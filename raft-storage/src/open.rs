@@ -233,20 +233,26 @@ fn verify(
     let mut replay = Replay::new(disk, dir, meta, Access::ReadWrite);
     let run = replay.run(&names);
     let Replay { state, map, found, .. } = replay;
-    let damage = match run {
+    let first = map.range().0;
+    let broken = match run {
         Ok(tail) => {
             let snapshots = Snapshots::new(Arc::clone(&options.disk), dir, meta.first_cluster_id);
-            match repair::snapshot_damage(&snapshots, &state)? {
+            // Which snapshot it is, a repair says at its end.
+            let snapshot_damage = match meta.repair {
+                Some(_) => None,
+                None => repair::snapshot_damage(&snapshots, &state)?,
+            };
+            match snapshot_damage {
                 None => return Ok(Ok((Sound { found, tail, names }, state, map))),
-                Some(damage) => Broken { damage, is_log_whole: true, state, found, names },
+                Some(damage) => Broken { damage, is_log_whole: true, state, first, found, names },
             }
         }
         Err(Failure::Corrupt(damage)) => {
-            Broken { damage, is_log_whole: false, state, found, names }
+            Broken { damage, is_log_whole: false, state, first, found, names }
         }
         Err(other) => return Err(other.into()),
     };
-    Ok(Err(Box::new(damage)))
+    Ok(Err(Box::new(broken)))
 }
 
 impl From<Failure> for OpenError {

@@ -25,7 +25,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use raft_core::{Claim, Entries, HardState, LogPosition, LogStore, SnapshotMark};
+use raft_core::{Claim, Entries, HardState, Index, LogPosition, LogStore, SnapshotMark};
 use raft_core::{SnapshotSource, TermRuns, Ticket, Write};
 
 use crate::disk::{Access, Disk, read_full, write_full};
@@ -33,6 +33,7 @@ use crate::error::{Damage, DiskError, OpenError, SnapshotError, WalError};
 use crate::meta::{Meta, Repair, RepairKind, SyncMark};
 use crate::open::{chunks, preparer, remove};
 use crate::options::{OnDamage, Options};
+use crate::reader::lock;
 use crate::replay::Found;
 use crate::sector::{SECTOR_BYTES, is_zero};
 use crate::segment::{Header, header_bytes, number_in, publish};
@@ -52,6 +53,9 @@ pub(crate) struct Broken {
     pub(crate) is_log_whole: bool,
     /// The log before the damage.
     pub(crate) state: State,
+    /// Its first entry that is there. Later than the log says, where the mark that let go of
+    /// those before it stands behind the damage.
+    pub(crate) first: Index,
     pub(crate) found: Vec<Found>,
     pub(crate) names: Vec<String>,
 }
@@ -87,7 +91,7 @@ pub(crate) fn plan(
     dir: &Path,
     options: &Options,
 ) -> Result<Vec<String>, OpenError> {
-    let Broken { damage, is_log_whole, state, found, names } = broken;
+    let Broken { damage, is_log_whole, state, first, found, names } = broken;
     // A second damage, met while the first one is being repaired, is beyond this.
     if options.on_damage == OnDamage::Refuse || meta.repair.is_some() {
         return Err(OpenError::Corrupt(damage));
@@ -103,7 +107,7 @@ pub(crate) fn plan(
     let snapshot = snapshots.newest_from(state.snapshot.max(ending.snapshot))?;
     let end = found.last().map(|found| (found.segment.number, found.end));
     let kind = match end {
-        Some((segment, end)) if goes_on(&state, &ending, snapshot.as_ref()) => {
+        Some((segment, end)) if goes_on(&state, first, &ending, snapshot.as_ref()) => {
             meta.synced = SyncMark { batch: state.batch, segment };
             RepairKind::Cut { segment, end, keep: ending.keep }
         }
@@ -122,11 +126,17 @@ pub(crate) fn plan(
 }
 
 /// Whether the intact beginning of the log is of use, together with the snapshot there is.
-fn goes_on(state: &State, ending: &Ending, snapshot: Option<&SnapshotFile>) -> bool {
+fn goes_on(state: &State, first: Index, ending: &Ending, snapshot: Option<&SnapshotFile>) -> bool {
     match snapshot.map(|source| source.snapshot().last) {
-        Some(last) => last.index <= ending.keep && state.log.term_at(last.index) == Some(last.term),
-        // The log begins behind a snapshot that there is no more.
-        None => state.snapshot.max(ending.snapshot) == LogPosition::ZERO,
+        Some(last) => {
+            (first.prev()..=ending.keep).contains(&last.index)
+                && state.log.term_at(last.index) == Some(last.term)
+        }
+        // Unless the log begins behind a snapshot that there is no more.
+        None => {
+            state.snapshot.max(ending.snapshot) == LogPosition::ZERO
+                && first == state.log.base().index.next()
+        }
     }
 }
 
@@ -162,6 +172,8 @@ pub(crate) fn carry_out(meta: &mut Meta, dir: &Path, options: &Options) -> Resul
     Snapshots::new(Arc::clone(&options.disk), dir, meta.first_cluster_id).set_unsound_aside()?;
     match repair.kind {
         RepairKind::Cut { segment, end, .. } => {
+            // A first try may have gone on into a new segment.
+            meta.synced.segment = segment;
             for (number, name) in segments.iter().rev() {
                 if *number > segment {
                     set_aside(disk, dir, name, repair.number)?;
@@ -267,8 +279,12 @@ impl Wal {
         let old = self.state.hard_state;
         // A later commit index may belong to entries that are not these.
         let hard_state = HardState { term: repair.promise.term, vote: repair.promise.vote, ..old };
-        let base = self.state.log.base();
-        let snapshot = repair.snapshot.clone().filter(|it| it.last != self.state.snapshot);
+        // The log may begin later than it knows.
+        let base = lock(&self.map).range().0.prev();
+        let base = self.state.log.term_at(base).map(|term| LogPosition { term, index: base });
+        let base = base.unwrap_or(self.state.log.base());
+        let is_new = |last| last != self.state.snapshot || base != self.state.log.base();
+        let snapshot = repair.snapshot.clone().filter(|snapshot| is_new(snapshot.last));
         self.persist(&[Write {
             ticket: Ticket(0),
             truncate: (keep < self.state.log.last_index()).then_some(keep),

@@ -288,8 +288,10 @@ impl<'a> Replay<'a> {
     /// Whether the entries behind the base are there, now that older segments are gone.
     fn begins_in_time(&self) -> Result<(), Failure> {
         let (base, first) = (self.state.log.base().index, self.map.range().0);
+        // A repair that is under way moves the base at its end.
+        let is_all = self.first == self.meta.first_segment && self.meta.repair.is_none();
         match self.found.first() {
-            Some(found) if self.first == self.meta.first_segment && first != base.next() => {
+            Some(found) if is_all && first != base.next() => {
                 let reason = format!("the log begins after {base}, but its first entry is {first}");
                 Err(self.damage(found.segment.path.clone(), 0, reason))
             }

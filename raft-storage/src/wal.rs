@@ -143,6 +143,10 @@ impl Wal {
         debug_assert_eq!(self.state, self.ahead, "the log is what was to be written");
         self.end += self.batch.sectors();
         self.preparer.note_used(self.end, segment.sectors);
+        // Until a repair is done, it may have to be done again.
+        if self.meta.repair.is_some() {
+            return Ok(());
+        }
         if self.meta.claim.is_some_and(|claim| self.state.log.last() >= claim.last) {
             tracing::info!(last = ?self.state.log.last(), "the log is whole again");
             self.meta.claim = None;

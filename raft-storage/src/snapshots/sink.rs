@@ -65,6 +65,8 @@ impl Sink {
     ) -> Result<Self, DiskError> {
         let header = place.header(snapshot);
         Self::begin(&place, &path, &header, Purpose::Build).inspect_err(|_| {
+            // What is left of it stands in nobody's way.
+            let _ = place.disk.remove(&path);
             place.busy().remove(&path);
         })
     }

@@ -1,5 +1,6 @@
 //! The write-ahead log on a disk that forgets, tears and changes what it was given.
 
+mod compaction;
 mod crash;
 mod damage;
 mod faults;
@@ -7,3 +8,7 @@ mod golden;
 mod model;
 mod opening;
 mod reading;
+mod recover;
+mod repair;
+mod scrub;
+mod snapshots;

@@ -60,7 +60,7 @@ fn the_log_of_another_node_or_cluster_is_refused_by_name() {
 }
 
 /// A file of a format to come: the same first sixteen bytes, with another number.
-fn as_format(bytes: &mut [u8], format: u32) {
+pub fn as_format(bytes: &mut [u8], format: u32) {
     bytes[8..12].copy_from_slice(&format.to_le_bytes());
     let check = crc32c(&bytes[..12]);
     bytes[12..16].copy_from_slice(&check.to_le_bytes());
