@@ -79,6 +79,11 @@ impl Shared {
         self.demand_flush();
     }
 
+    /// Whether nothing has to be written any more above what `base` has read.
+    fn is_over(&self, base: &Arc<Base>) -> bool {
+        self.control().is_stopping || !Arc::ptr_eq(&self.read().base, base)
+    }
+
     /// Whether the state is free at this moment, and holds less than this many fresh bytes.
     pub fn has_room(&self, bytes_max: usize) -> bool {
         self.state.try_write().is_ok_and(|state| state.active.bytes() < bytes_max)
@@ -205,11 +210,11 @@ fn work(shared: &Shared, turn: Turn) -> Result<bool, StoreError> {
     };
     let new = match &frozen {
         Some(frozen) => {
-            wait_for_merges(&base.tables, || shared.control().is_stopping);
+            wait_for_merges(&base.tables, || shared.is_over(&base));
             flush(&base, frozen)?
         }
         None if sweep::is_due(&base) => {
-            wait_for_merges(&base.tables, || shared.control().is_stopping);
+            wait_for_merges(&base.tables, || shared.is_over(&base));
             sweep::step(&base, sweep::STEP_CHANGES)?
         }
         None => return Ok(false),
@@ -228,9 +233,10 @@ fn work(shared: &Shared, turn: Turn) -> Result<bool, StoreError> {
     Ok(is_due)
 }
 
-/// Waits until the tables have few enough runs to get one more.
-pub(super) fn wait_for_merges(tables: &Tables, is_stopping: impl Fn() -> bool) {
-    while tables.runs() > RUNS_MAX && !is_stopping() {
+/// Waits until the tables have few enough runs to get one more. In tables that were deleted that
+/// never happens.
+pub(super) fn wait_for_merges(tables: &Tables, is_over: impl Fn() -> bool) {
+    while tables.runs() > RUNS_MAX && !is_over() {
         std::thread::sleep(MERGE_POLL);
     }
 }

@@ -61,16 +61,14 @@ impl Tables {
         // One worker merges tables in the background. Fjall's own journal and memtables stay
         // empty, because flushes write whole tables.
         let db = Database::builder(path).cache_size(cache_bytes).worker_threads(1).open()?;
-        let mut newest = Self::generation(&db, 0)?;
+        let mut newest: Option<Self> = None;
         for generation in generations(&db) {
             let tables = Self::generation(&db, generation)?;
-            let rest = match tables.keys.contains_key(MARK)? {
-                true => std::mem::replace(&mut newest, tables),
-                false => tables,
-            };
-            rest.delete()?;
+            let is_whole = tables.keys.contains_key(MARK)?;
+            let rest = if is_whole { newest.replace(tables) } else { Some(tables) };
+            rest.map_or(Ok(()), Self::delete)?;
         }
-        Ok(newest)
+        newest.map_or_else(|| Self::generation(&db, 0), Ok)
     }
 
     /// Makes the empty tables that are to replace these. Without a mark they are nothing yet.
@@ -121,9 +119,12 @@ impl Tables {
     }
 }
 
-/// The generations after the first that are there, whole or not, ascending.
+/// The generations that are there, whole or not, ascending.
 fn generations(db: &Database) -> BTreeSet<u64> {
-    let generation = |name: &str| name.rsplit_once('.')?.1.parse().ok();
+    let generation = |name: &str| match name.split_once('.') {
+        Some((_, number)) => number.parse().ok(),
+        None => Some(0),
+    };
     db.list_keyspace_names().iter().filter_map(|name| generation(name)).collect()
 }
 
