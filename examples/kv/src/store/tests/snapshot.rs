@@ -3,6 +3,7 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use fjall::Readable;
 use kontiki::{Entry, Index, Membership, Payload, Term};
@@ -41,6 +42,17 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Flush),
         1 => Just(Step::Crash),
     ]
+}
+
+/// How long a test waits for what should come at once.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn wait_for_sweep(reader: &StoreReader, compacted: i64) {
+    let deadline = Instant::now() + PATIENCE;
+    while reader.progress().borrow().swept < compacted {
+        assert!(Instant::now() < deadline, "nothing is swept");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn read(mut snapshot: impl Read) -> Vec<u8> {
@@ -172,9 +184,7 @@ fn stores_that_flushed_and_swept_differently_write_the_same_bytes() {
         }
         eager.store().flush().expect("the store works");
         let compacted = eager.reader().compacted();
-        while eager.reader().progress().borrow().swept < compacted {
-            std::thread::yield_now();
-        }
+        wait_for_sweep(eager.reader(), compacted);
         let snapshot = read(never.store().snapshot().expect("the store works"));
         assert_eq!(read(eager.store().snapshot().expect("the store works")), snapshot);
 
@@ -203,9 +213,7 @@ fn a_restored_store_has_the_rows_of_one_that_is_swept() {
     let compacted = source.reader().compacted();
     assert!(compacted > 2, "there is something that was given up");
     source.store().flush().expect("the store works");
-    while source.reader().progress().borrow().swept < compacted {
-        std::thread::yield_now();
-    }
+    wait_for_sweep(source.reader(), compacted);
     let mut restored = Fixture::new(Options { flush_bytes: 3000, ..lazy() });
     let applied = Index(story.log.len() as u64);
     restored.store().restore(applied, &mut &snapshot[..]).expect("a good snapshot");
@@ -237,9 +245,7 @@ fn what_was_written_exactly_at_the_compacted_revision_is_kept_whole() {
     assert_eq!(expected.len(), 2);
     let sweep = |fixture: &mut Fixture, revision| {
         fixture.store().flush().expect("the store works");
-        while fixture.reader().progress().borrow().swept < revision {
-            std::thread::yield_now();
-        }
+        wait_for_sweep(fixture.reader(), revision);
     };
     let count = |fixture: &Fixture| {
         let snapshot = fixture.store.as_ref().expect("it is open").snapshot();
@@ -426,15 +432,17 @@ fn readers_see_all_of_the_old_state_or_all_of_the_new_one() {
         let reader = old.reader().clone();
         move || {
             let mut seen = Vec::new();
+            let deadline = Instant::now() + PATIENCE;
             while seen.last() != Some(&(601, bytes("new"))) {
+                assert!(Instant::now() < deadline, "the new state never came: {seen:?}");
                 let response = reader.range(&everything(0)).expect("it reads");
                 let revision = response.header.expect("a header").revision;
                 assert_eq!(response.kvs.len(), 300);
                 let value = response.kvs[0].value.clone();
                 assert!(response.kvs.iter().all(|kv| kv.value == value));
                 seen.push((revision, value));
+                seen.dedup();
             }
-            seen.dedup();
             seen
         }
     });
@@ -473,9 +481,7 @@ fn a_new_cluster_shows_no_revision_twice() {
     assert_eq!(reader.revision(), first + 1);
     let events = reader.events(first + 1, 10).expect("it reads");
     assert_eq!(events.len(), 1);
-    while reader.progress().borrow().swept < first {
-        std::thread::yield_now();
-    }
+    wait_for_sweep(&reader, first);
     assert_eq!(content(&reader).len(), content(source.reader()).len());
 }
 
