@@ -4,6 +4,7 @@ mod crash;
 mod model;
 mod random;
 mod requests;
+mod restore;
 mod rules;
 mod snapshot;
 
