@@ -82,7 +82,7 @@ async fn main() -> Result<(), Error> {
         println!("{command:?} at index {} makes {}", applied.index, applied.response);
     }
     for (node, value) in &nodes {
-        let index = node.read(Consistency::Linearizable).await?;
+        let index = node.read(Consistency::Linearizable).await?.index;
         println!("{} reads {} at index {index}", node.status().id, value.load(Ordering::Acquire));
         assert_eq!(value.load(Ordering::Acquire), 42, "a linearizable read sees every write");
     }

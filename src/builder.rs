@@ -1,24 +1,19 @@
 //! A node on this crate's own adapters: the write-ahead log and the gRPC transport.
 
-use std::collections::BTreeMap;
+mod open;
+mod opened;
+
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use raft_core::{Membership, NodeId};
-use raft_grpc::{ClusterId, GrpcTransport, Identity, Inbound, Incarnation};
-use raft_storage::{Options, Owner, Recovered, Wal};
-use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use raft_core::Lease;
 
 use crate::error::StartError;
 use crate::machine::StateMachine;
 use crate::node::Node;
-use crate::runtime::{self, Config, Inbox};
+use crate::runtime::Config;
 
-/// How many gRPC messages wait for the driver on each lane.
-const CONTROL_MESSAGES_MAX: usize = 256;
-const BULK_MESSAGES_MAX: usize = 64;
+pub use opened::Opened;
 
 /// How long followers may wait to hear of a commit that concerns none of their callers: under
 /// load the next append brings it sooner.
@@ -43,50 +38,88 @@ const COMMIT_NOTICE_DELAY: Duration = Duration::from_millis(1);
 #[derive(Clone, Debug)]
 pub struct Builder {
     id: u64,
-    cluster_id: u64,
-    members: Vec<(u64, String)>,
+    cluster_id: Option<u64>,
+    founders: Vec<(u64, String)>,
+    priorities: Vec<(u64, u8)>,
+    join: Vec<String>,
     data_dir: PathBuf,
     listen: Vec<String>,
-    heartbeat_interval: Duration,
-    election_timeout: Duration,
-    entry_bytes_max: Option<usize>,
-    recent_bytes_max: Option<usize>,
+    config: Settings,
     segment_bytes: Option<u64>,
+    snapshot_bytes_per_second: Option<u64>,
 }
 
+/// What is left as it is by default where it is `None`.
+#[derive(Clone, Debug, Default)]
+struct Settings {
+    heartbeat_interval: Option<Duration>,
+    election_timeout: Option<Duration>,
+    entry_bytes_max: Option<usize>,
+    recent_bytes_max: Option<usize>,
+    snapshot_entries: Option<u64>,
+    snapshot_bytes: Option<u64>,
+    snapshot_tail_entries: Option<u64>,
+    disk_stall_timeout: Option<Duration>,
+    lease: Option<Lease>,
+}
+
+/// Who is in the group, and where.
 impl Builder {
-    /// The node `id`, not zero. Give each node of a group its own, for ever.
+    /// The node `id`, not zero. Give each node of a group its own, for ever: not even one that
+    /// was removed is given again.
     pub fn new(id: u64) -> Self {
         Self {
             id,
-            cluster_id: 0,
-            members: Vec::new(),
+            cluster_id: None,
+            founders: Vec::new(),
+            priorities: Vec::new(),
+            join: Vec::new(),
             data_dir: PathBuf::from("raft"),
             listen: Vec::new(),
-            heartbeat_interval: Duration::from_millis(100),
-            election_timeout: Duration::from_millis(1000),
-            entry_bytes_max: None,
-            recent_bytes_max: None,
+            config: Settings::default(),
             segment_bytes: None,
+            snapshot_bytes_per_second: None,
         }
     }
 
-    /// The number that tells this group from others: nodes of another refuse to talk.
+    /// The number that tells this group from others: nodes of another refuse to talk. Where it
+    /// is not given, that of the directory or of the group that is joined, and zero for
+    /// founders.
     #[must_use]
     pub fn cluster_id(mut self, cluster_id: u64) -> Self {
-        self.cluster_id = cluster_id;
+        self.cluster_id = Some(cluster_id);
         self
     }
 
-    /// Adds a voter and the address (`host:port`) at which the others reach it. This node is
-    /// one of them; alone, it needs no address.
+    /// Adds a founder: a voter of a new group, and the address (`host:port`) at which the others
+    /// reach it. To be given alike on all founders, this node among them; alone, it needs no
+    /// address. Says nothing once there is a log: who belongs to the group is in there, and
+    /// changes with [`Node::change_membership`].
     #[must_use]
     pub fn member(mut self, id: u64, address: impl Into<String>) -> Self {
-        self.members.push((id, address.into()));
+        self.founders.push((id, address.into()));
         self
     }
 
-    /// The directory of the log. Made where there is none; one node's alone. `raft` by default.
+    /// Gives a founder a priority, alike on all founders: among live members that have caught
+    /// up, the one of the highest is to lead. Zero by default.
+    #[must_use]
+    pub fn priority(mut self, id: u64, priority: u8) -> Self {
+        self.priorities.push((id, priority));
+        self
+    }
+
+    /// Joins the group whose members are at these addresses, in place of founding one. This
+    /// node must have been added to it before, with [`Node::change_membership`] on the leader.
+    /// Says nothing once there is a log.
+    #[must_use]
+    pub fn join<A: Into<String>>(mut self, addresses: impl IntoIterator<Item = A>) -> Self {
+        self.join.extend(addresses.into_iter().map(Into::into));
+        self
+    }
+
+    /// The directory of the log and of the snapshots. Made where there is none; one node's
+    /// alone. `raft` by default.
     #[must_use]
     pub fn data_dir(mut self, data_dir: impl Into<PathBuf>) -> Self {
         self.data_dir = data_dir.into();
@@ -99,11 +132,14 @@ impl Builder {
         self.listen.push(address.into());
         self
     }
+}
 
+/// Times, sizes and bounds.
+impl Builder {
     /// How often a leader shows that it lives. 100 ms by default.
     #[must_use]
     pub fn heartbeat_interval(mut self, interval: Duration) -> Self {
-        self.heartbeat_interval = interval;
+        self.config.heartbeat_interval = Some(interval);
         self
     }
 
@@ -111,21 +147,21 @@ impl Builder {
     /// this is drawn at random. 1 s by default.
     #[must_use]
     pub fn election_timeout(mut self, timeout: Duration) -> Self {
-        self.election_timeout = timeout;
+        self.config.election_timeout = Some(timeout);
         self
     }
 
     /// The largest command, in bytes. 8 MiB by default.
     #[must_use]
     pub fn entry_bytes_max(mut self, bytes: usize) -> Self {
-        self.entry_bytes_max = Some(bytes);
+        self.config.entry_bytes_max = Some(bytes);
         self
     }
 
     /// How many bytes of recent entries are kept in memory. 32 MiB by default.
     #[must_use]
     pub fn recent_bytes_max(mut self, bytes: usize) -> Self {
-        self.recent_bytes_max = Some(bytes);
+        self.config.recent_bytes_max = Some(bytes);
         self
     }
 
@@ -133,6 +169,56 @@ impl Builder {
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Self {
         self.segment_bytes = Some(bytes);
+        self
+    }
+
+    /// A snapshot is taken when so many entries were applied after the last one. 100 000 by
+    /// default.
+    #[must_use]
+    pub fn snapshot_entries(mut self, entries: u64) -> Self {
+        self.config.snapshot_entries = Some(entries);
+        self
+    }
+
+    /// A snapshot is taken when so many bytes of log were applied after the last one. 64 MiB by
+    /// default.
+    #[must_use]
+    pub fn snapshot_bytes(mut self, bytes: u64) -> Self {
+        self.config.snapshot_bytes = Some(bytes);
+        self
+    }
+
+    /// How many entries behind a snapshot stay in the log, for followers that are a little slow.
+    /// 5000 by default.
+    #[must_use]
+    pub fn snapshot_tail_entries(mut self, entries: u64) -> Self {
+        self.config.snapshot_tail_entries = Some(entries);
+        self
+    }
+
+    /// The most bytes of snapshots that this node sends in a second, to all others together. No
+    /// limit by default.
+    #[must_use]
+    pub fn snapshot_bytes_per_second(mut self, bytes: u64) -> Self {
+        self.snapshot_bytes_per_second = Some(bytes);
+        self
+    }
+
+    /// How long a write may be under way before a leader takes its disk for stalled, and yields.
+    /// 3 s by default.
+    #[must_use]
+    pub fn disk_stall_timeout(mut self, timeout: Duration) -> Self {
+        self.config.disk_stall_timeout = Some(timeout);
+        self
+    }
+
+    /// Serves reads under a [lease](crate::Consistency::Lease), for as long as no clock of the
+    /// group runs faster or slower than true time by more than `clock_error_ppm` parts per
+    /// million; `margin` is taken off beyond that. To be given alike on all members. Never by
+    /// default.
+    #[must_use]
+    pub fn lease_reads(mut self, clock_error_ppm: u32, margin: Duration) -> Self {
+        self.config.lease = Some(Lease { clock_error_ppm, margin });
         self
     }
 
@@ -154,176 +240,33 @@ impl Builder {
     /// # Errors
     /// See [`StartError`]. Nothing is changed on disk unless the settings are in order.
     pub async fn open(self) -> Result<Opened, StartError> {
-        let group = self.group()?;
-        let mut raft = raft_core::Config::new(group.id);
-        raft.heartbeat_interval = self.heartbeat_interval;
-        raft.election_timeout = self.election_timeout;
+        open::open(self).await
+    }
+}
+
+impl Settings {
+    /// The settings of the engine and of the core, proven to work.
+    fn config(&self, id: raft_core::NodeId) -> Result<Config, StartError> {
+        let mut raft = raft_core::Config::new(id);
+        set(&mut raft.heartbeat_interval, self.heartbeat_interval);
+        set(&mut raft.election_timeout, self.election_timeout);
         raft.commit_notice_delay = COMMIT_NOTICE_DELAY;
-        raft.entry_bytes_max = self.entry_bytes_max.unwrap_or(raft.entry_bytes_max);
-        raft.recent_bytes_max = self.recent_bytes_max.unwrap_or(raft.recent_bytes_max);
+        set(&mut raft.entry_bytes_max, self.entry_bytes_max);
+        set(&mut raft.recent_bytes_max, self.recent_bytes_max);
+        set(&mut raft.snapshot_tail_entries, self.snapshot_tail_entries);
+        set(&mut raft.disk_stall_timeout, self.disk_stall_timeout);
+        raft.lease = self.lease;
         raft.validate()?;
-        let listeners = self.bind(&group).await?;
-        let (log, recovered) = self.open_log(&group)?;
-        Ok(Opened { group, raft, listeners, log, recovered })
-    }
-
-    /// The members, proven to make a group.
-    fn group(&self) -> Result<Group, StartError> {
-        let wrong = |reason: String| Err(StartError::Settings(reason));
-        let zero = || StartError::Settings("a node has the id 0; give it another number".into());
-        let id = NodeId::new(self.id).ok_or_else(zero)?;
-        let mut addresses = BTreeMap::new();
-        for (member, address) in &self.members {
-            let member = NodeId::new(*member).ok_or_else(zero)?;
-            if let Some((other, _)) = addresses.iter().find(|(_, known)| *known == address)
-                && self.members.len() > 1
-            {
-                return wrong(format!(
-                    "members {other} and {member} have the same address, {address:?}; give each \
-                     its own"
-                ));
-            }
-            if addresses.insert(member, address.clone()).is_some() {
-                return wrong(format!("two members have the id {member}; give each its own"));
-            }
-        }
-        if addresses.is_empty() {
-            addresses.insert(id, String::new());
-        }
-        if !addresses.contains_key(&id) {
-            return wrong(format!("this node, {id}, is not among the members; add it"));
-        }
-        Ok(Group { id, addresses })
-    }
-
-    async fn bind(&self, group: &Group) -> Result<Vec<TcpListener>, StartError> {
-        let own = std::slice::from_ref(&group.addresses[&group.id]);
-        let addresses = if self.listen.is_empty() { own } else { &self.listen };
-        let mut listeners = Vec::new();
-        for address in addresses {
-            // Alone, it needs none.
-            if address.is_empty() && group.addresses.len() == 1 {
-                continue;
-            }
-            let bound = TcpListener::bind(address).await.map_err(|error| {
-                let hint = "stop the process that uses it, or give an address of this machine";
-                let reason = format!("cannot listen on {address} for peers: {error}; {hint}");
-                StartError::Transport(reason)
-            })?;
-            listeners.push(bound);
-        }
-        Ok(listeners)
-    }
-
-    fn open_log(&self, group: &Group) -> Result<(Wal, Recovered), StartError> {
-        let mut options = Options::default();
-        options.segment_bytes = self.segment_bytes.unwrap_or(options.segment_bytes);
-        let membership = Membership::new(group.addresses.keys().copied());
-        let membership = membership.expect("a group has at least this node");
-        if !Wal::exists(&self.data_dir, &options).map_err(storage_error)? {
-            let identity = raft_storage::Identity {
-                cluster_id: self.cluster_id,
-                node_id: group.id,
-                incarnation: rand::random(),
-            };
-            return Wal::create(&self.data_dir, identity, &membership, &options)
-                .map_err(storage_error);
-        }
-        let owner = Owner { cluster_id: self.cluster_id, node_id: group.id };
-        let (log, recovered) = Wal::open(&self.data_dir, owner, &options).map_err(storage_error)?;
-        if recovered.founders != membership {
-            let list = |membership: &Membership| {
-                membership.voters().map(|id| id.to_string()).collect::<Vec<_>>().join(", ")
-            };
-            return Err(StartError::Settings(format!(
-                "{} was made for a group of {}, but the members given are {}; give the same \
-                 members, or another directory",
-                self.data_dir.display(),
-                list(&recovered.founders),
-                list(&membership)
-            )));
-        }
-        Ok((log, recovered))
+        let mut config = Config::new(raft);
+        set(&mut config.snapshot_entries, self.snapshot_entries);
+        set(&mut config.snapshot_bytes, self.snapshot_bytes);
+        config.validate()?;
+        Ok(config)
     }
 }
 
-/// A node that holds its log and its address, and does not take part yet.
-#[derive(Debug)]
-pub struct Opened {
-    group: Group,
-    raft: raft_core::Config,
-    listeners: Vec<TcpListener>,
-    log: Wal,
-    recovered: Recovered,
-}
-
-impl Opened {
-    /// Takes part, with this state machine.
-    ///
-    /// # Errors
-    /// See [`StartError`].
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
-    pub fn start<S: StateMachine>(self, machine: S) -> Result<Node<S::Response>, StartError> {
-        let Self { group, raft, listeners, log, recovered } = self;
-        let identity = Identity {
-            cluster: ClusterId(recovered.identity.cluster_id),
-            node: group.id,
-            incarnation: Incarnation::new(recovered.identity.incarnation).ok_or_else(|| {
-                storage_error("the identity file names disk zero, which is none; restore it")
-            })?,
-        };
-        let (control, urgent) = mpsc::channel(CONTROL_MESSAGES_MAX);
-        let (bulk, bulky) = mpsc::channel(BULK_MESSAGES_MAX);
-        let mut settings =
-            raft_grpc::Config::for_timing(raft.heartbeat_interval, raft.election_timeout);
-        // Room for the largest entry and what is around it.
-        settings.message_bytes_max = settings.message_bytes_max.max(raft.entry_bytes_max * 2);
-        let (events, _) = mpsc::channel(1); // Nothing listens to them yet.
-        let inbound = Inbound { control, bulk, events, snapshots: None };
-        let transport = GrpcTransport::start(identity, settings, &group.peers(), inbound);
-        let transport = Arc::new(transport.map_err(transport_error)?);
-        let inbox = Inbox { control: urgent, bulk: bulky };
-        let saved = recovered.into_saved(machine.applied());
-        let node =
-            runtime::start(Config::new(raft), saved, log, Arc::clone(&transport), inbox, machine)?;
-        for listener in listeners {
-            serve(&transport, listener, &node);
-        }
-        Ok(node)
+fn set<T>(setting: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *setting = given;
     }
-}
-
-#[derive(Debug)]
-struct Group {
-    id: NodeId,
-    addresses: BTreeMap<NodeId, String>,
-}
-
-impl Group {
-    /// Everybody else.
-    fn peers(&self) -> BTreeMap<NodeId, String> {
-        let others = self.addresses.iter().filter(|(id, _)| **id != self.id);
-        others.map(|(id, address)| (*id, address.clone())).collect()
-    }
-}
-
-/// Serves the peers until the node stops.
-fn serve<R: Send + 'static>(transport: &GrpcTransport, listener: TcpListener, node: &Node<R>) {
-    let stopped = node.stopped();
-    let server = transport.serve(listener, async move { drop(stopped.await) });
-    tokio::spawn(async move {
-        if let Err(error) = server.await {
-            tracing::error!(%error, "no longer listening for peers");
-        }
-    });
-}
-
-fn storage_error(error: impl std::fmt::Display) -> StartError {
-    StartError::Storage(error.to_string())
-}
-
-fn transport_error(error: impl std::fmt::Display) -> StartError {
-    StartError::Transport(error.to_string())
 }

@@ -1,24 +1,37 @@
 //! The engine without its I/O: inputs go in, work comes out. The tokio shell around it
-//! ([`runtime`](crate::runtime)) and a simulator run the same code.
+//! ([`shell`](crate::shell)) and a simulator run the same code.
 //!
 //! ```text
-//!   proposals ─┐                    ┌─▶ writes   (storage thread)
-//!   reads ─────┤                    ├─▶ sends    (transport)
-//!   envelopes ─┼─▶ Driver ─▶ Raft ──┼─▶ applies  (apply thread)
-//!   done ──────┤                    ├─▶ loads    (reader)
-//!   timer ─────┘                    └─▶ answers  (callers)
+//!   proposals ─┐                    ┌─▶ writes     (storage thread)
+//!   reads ─────┤                    ├─▶ sends      (transport)
+//!   wishes ────┤                    ├─▶ tasks      (apply thread)
+//!   envelopes ─┼─▶ Driver ─▶ Raft ──┼─▶ loads      (reader)
+//!   done ──────┤                    ├─▶ snapshots  (files, transport)
+//!   timer ─────┘                    └─▶ endings    (callers)
 //! ```
 
+mod parking;
+mod snapshots;
+mod work;
+
 use std::collections::VecDeque;
+use std::mem;
+use std::time::Duration;
 
 use bytes::Bytes;
 use raft_core::{
-    Effect, Entries, Envelope, Event, Index, Instant, NodeId, Outcome, Raft, Refusal, RoleChange,
-    Write,
+    Effect, Entries, Event, Index, Instant, LogPosition, Message, Outcome, Raft, Refusal, Requests,
+    RoleKind, Snapshot,
 };
 
-use crate::error::{ProposeError, ReadError, Refused};
 use crate::waiters::Waiters;
+pub(crate) use parking::ReadKind;
+use parking::{Asked, Parking};
+use snapshots::{Due, Snapshots, Wanted};
+pub(crate) use snapshots::{Found, Policy};
+pub(crate) use work::{
+    Batch, BuildFailed, Ending, Input, Load, MembersNow, Progress, SnapshotJob, Task, Wish, Work,
+};
 
 /// How many batches are with the apply thread at once: one to work on, one to go on with.
 const APPLY_BATCHES_MAX: usize = 2;
@@ -26,103 +39,61 @@ const APPLY_BATCHES_MAX: usize = 2;
 const APPLY_BYTES_MAX: usize = 1 << 20;
 /// The most entries of a batch that has to be read from storage.
 const APPLY_STORED_MAX: u64 = 1024;
+/// How long a leader that hands over is left alone before it is asked again.
+const PARKING_PAUSE: Duration = Duration::from_millis(5);
 
-/// What happened, beside proposals and reads.
+/// The core, and everybody who waits for it. `W` is how to answer a caller; each is answered
+/// exactly once.
 #[derive(Debug)]
-pub(crate) enum Input {
-    Timer,
-    Receive(Envelope),
-    Persisted(raft_core::Ticket),
-    StorageFailed,
-    Loaded { peer: NodeId, entries: Entries },
-    Applied(Index),
-}
-
-/// What is to be done. Writes and batches to apply are first-in-first-out.
-#[derive(Debug)]
-pub(crate) struct Work<P, R> {
-    pub(crate) writes: Vec<Write>,
-    pub(crate) sends: Vec<Envelope>,
-    pub(crate) applies: Vec<Batch<P>>,
-    pub(crate) loads: Vec<Load>,
-    pub(crate) proposals_failed: Vec<(P, ProposeError)>,
-    pub(crate) reads_failed: Vec<(R, ReadError)>,
-    pub(crate) reads_ready: Vec<(R, Index)>,
-    pub(crate) role_changes: Vec<RoleChange>,
-    pub(crate) regressions: Vec<Regression>,
-}
-
-/// Committed entries to be applied, and who waits for their responses.
-#[derive(Debug)]
-pub(crate) struct Batch<P> {
-    pub(crate) first: Index,
-    pub(crate) last: Index,
-    /// The entries, or `None` when they have to be read from storage.
-    pub(crate) entries: Option<Entries>,
-    pub(crate) waiters: Vec<(Index, P)>,
-}
-
-/// Entries to be read from storage for a peer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Load {
-    pub(crate) peer: NodeId,
-    pub(crate) first: Index,
-    pub(crate) last: Index,
-    pub(crate) bytes_max: usize,
-}
-
-/// A peer lost what it had acknowledged.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Regression {
-    pub(crate) peer: NodeId,
-    pub(crate) acknowledged: Index,
-    pub(crate) holds: Index,
-}
-
-/// The core, and everybody who waits for it. `P` and `R` are how to answer a proposal and a
-/// read; both end exactly once.
-#[derive(Debug)]
-pub(crate) struct Driver<P, R> {
+pub(crate) struct Driver<W> {
     raft: Raft,
     effects: Vec<Effect>,
-    waiters: Waiters<Waiter<P, R>>,
+    waiters: Waiters<(Kind, W)>,
     /// Committed, but not yet handed to the apply thread.
-    committed: VecDeque<(Index, P)>,
+    committed: VecDeque<(Index, W)>,
     /// Confirmed, but the state machine is not there yet. Ascending.
-    confirmed: VecDeque<(Index, R)>,
+    confirmed: VecDeque<Confirmed<W>>,
     /// Handed to the apply thread up to here.
     applying: Index,
     /// May be handed to it up to here.
     applicable: Index,
     batches: usize,
+    installs: usize,
+    parking: Parking<W>,
+    snapshots: Snapshots,
+    /// Whether the members in force are committed, as told.
+    is_settled: bool,
+}
+
+/// What somebody waits for.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Proposal,
+    Read(ReadKind),
+    Wish,
 }
 
 #[derive(Debug)]
-enum Waiter<P, R> {
-    Proposal(P),
-    Read(R),
+struct Confirmed<W> {
+    index: Index,
+    until: Option<Instant>,
+    reader: W,
 }
 
-impl<P, R> Default for Work<P, R> {
-    fn default() -> Self {
-        Self {
-            writes: Vec::new(),
-            sends: Vec::new(),
-            applies: Vec::new(),
-            loads: Vec::new(),
-            proposals_failed: Vec::new(),
-            reads_failed: Vec::new(),
-            reads_ready: Vec::new(),
-            role_changes: Vec::new(),
-            regressions: Vec::new(),
-        }
-    }
+/// What a driver is told at the start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) election_timeout: Duration,
+    pub(crate) policy: Policy,
+    pub(crate) found: Found,
 }
 
-impl<P, R> Driver<P, R> {
-    pub(crate) fn new(raft: Raft) -> Self {
+impl<W> Driver<W> {
+    pub(crate) fn new(raft: Raft, settings: Settings) -> Self {
         let applied = raft.applied_index();
+        let Settings { election_timeout, policy, found } = settings;
         Self {
+            snapshots: Snapshots::new(policy, found, raft.snapshot().index),
             raft,
             effects: Vec::new(),
             waiters: Waiters::new(),
@@ -131,6 +102,9 @@ impl<P, R> Driver<P, R> {
             applying: applied,
             applicable: applied,
             batches: 0,
+            installs: 0,
+            parking: Parking::new(election_timeout * 2, PARKING_PAUSE),
+            is_settled: false,
         }
     }
 
@@ -142,138 +116,344 @@ impl<P, R> Driver<P, R> {
     pub(crate) fn propose(
         &mut self,
         now: Instant,
-        proposals: &mut Vec<(Bytes, P)>,
-        work: &mut Work<P, R>,
+        proposals: &mut Vec<(Bytes, W)>,
+        work: &mut Work<W>,
     ) {
         if proposals.is_empty() {
             return;
         }
-        let entries = Entries::proposal(proposals.iter_mut().map(|(b, _)| std::mem::take(b)));
-        let waiters = proposals.drain(..).map(|(_, waiter)| Waiter::Proposal(waiter));
+        if self.waits_for_leader(now) {
+            for (bytes, waiter) in proposals.drain(..) {
+                self.park(waiter, Asked::Proposal(bytes), Refusal::Transferring, work);
+            }
+            return;
+        }
+        let entries = Entries::proposal(proposals.iter_mut().map(|(b, _)| mem::take(b)));
+        let waiters = proposals.drain(..).map(|(_, waiter)| (Kind::Proposal, waiter));
         let requests = self.waiters.add(waiters);
+        if self.raft.role() != RoleKind::Leader {
+            // Only a leader elsewhere can say no when the commands are gone from here.
+            self.parking.on_forward(requests, entries.clone(), self.waiters.oldest());
+        }
         self.step(now, Event::Propose { requests, entries }, work);
     }
 
     /// Asks for a read index for a batch of readers. Leaves `readers` empty.
-    pub(crate) fn read(&mut self, now: Instant, readers: &mut Vec<R>, work: &mut Work<P, R>) {
+    pub(crate) fn read(
+        &mut self,
+        now: Instant,
+        kind: ReadKind,
+        readers: &mut Vec<W>,
+        work: &mut Work<W>,
+    ) {
         if readers.is_empty() {
             return;
         }
-        let requests = self.waiters.add(readers.drain(..).map(Waiter::Read));
-        self.step(now, Event::Read { requests, lease: false }, work);
+        let requests = self.waiters.add(readers.drain(..).map(|it| (Kind::Read(kind), it)));
+        let lease = kind == ReadKind::Leased;
+        self.step(now, Event::Read { requests, lease }, work);
     }
 
-    pub(crate) fn handle(&mut self, now: Instant, input: Input, work: &mut Work<P, R>) {
-        let event = match input {
-            Input::Timer => Event::Timer,
-            Input::Receive(envelope) => Event::Receive(envelope),
-            Input::Persisted(ticket) => Event::Persisted(ticket),
-            Input::StorageFailed => Event::StorageFailed,
-            Input::Loaded { peer, entries } => Event::Loaded { peer, entries },
-            Input::Applied(index) => {
-                self.batches -= 1;
-                while let Some((_, reader)) =
-                    self.confirmed.pop_front_if(|(needs, _)| *needs <= index)
-                {
-                    work.reads_ready.push((reader, index));
-                }
-                Event::Applied(index)
-            }
+    /// Changes the members, or the leader.
+    pub(crate) fn wish(&mut self, now: Instant, wish: Wish, waiter: W, work: &mut Work<W>) {
+        let requests = self.waiters.add([(Kind::Wish, waiter)]);
+        let request = requests.first;
+        let event = match wish {
+            Wish::Change(set) => Event::ChangeMembership { request, set },
+            Wish::Transfer(to) => Event::TransferLeadership { request, to },
         };
         self.step(now, event, work);
     }
 
-    /// Ends everybody who waits: the node stops.
-    pub(crate) fn stop(&mut self, work: &mut Work<P, R>) {
-        let unknown = |waiter| (waiter, ProposeError::Unknown);
-        work.proposals_failed.extend(self.committed.drain(..).map(|(_, waiter)| unknown(waiter)));
-        let stopped = |reader| (reader, ReadError::Stopped);
-        work.reads_failed.extend(self.confirmed.drain(..).map(|(_, reader)| stopped(reader)));
-        for waiter in self.waiters.drain() {
-            match waiter {
-                Waiter::Proposal(waiter) => work.proposals_failed.push(unknown(waiter)),
-                Waiter::Read(reader) => work.reads_failed.push(stopped(reader)),
+    pub(crate) fn handle(&mut self, now: Instant, input: Input, work: &mut Work<W>) {
+        let event = match input {
+            Input::Timer => {
+                self.snapshots.on_timer(now, &mut work.snapshots);
+                Event::Timer
             }
+            Input::Receive(envelope) => {
+                if let Message::TimeoutNow | Message::Vote { transfer: true, .. } = envelope.message
+                {
+                    self.parking.open(now, envelope.term);
+                }
+                Event::Receive(envelope)
+            }
+            Input::Persisted(ticket) => {
+                self.snapshots.on_persisted(ticket, &mut work.snapshots);
+                Event::Persisted(ticket)
+            }
+            Input::StorageFailed => Event::StorageFailed,
+            Input::Loaded { peer, entries } => Event::Loaded { peer, entries },
+            Input::Applied(progress) => {
+                self.batches -= 1;
+                self.snapshots.on_applied(progress);
+                self.on_applied(progress.applied, work)
+            }
+            Input::Installed(index) => {
+                self.installs -= 1;
+                self.on_applied(index, work)
+            }
+            Input::Built(Ok(snapshot)) => {
+                self.snapshots.on_built(now, &snapshot, &mut work.snapshots);
+                Event::SnapshotTaken(snapshot)
+            }
+            Input::Built(Err(BuildFailed)) => {
+                self.snapshots.on_build_failed(now);
+                return;
+            }
+            Input::SnapshotReceived { from, term, snapshot } => {
+                self.snapshots.on_file(now, snapshot.last);
+                Event::SnapshotReceived { from, term, snapshot }
+            }
+            Input::SnapshotSent { peer, last } => {
+                self.snapshots.on_sent(now, peer);
+                Event::SnapshotSent { peer, last }
+            }
+            Input::Identified { peer, incarnation } => Event::Identified { peer, incarnation },
+        };
+        self.step(now, event, work);
+    }
+
+    /// The state machine was captured as it is at `index`: what a snapshot of it covers, if one
+    /// is to be built; to be reported with [`Input::Built`]. `None` as `index` if it failed.
+    pub(crate) fn captured(&mut self, now: Instant, index: Option<Index>) -> Option<Snapshot> {
+        let snapshot = index.and_then(|index| self.raft.snapshot_at(index));
+        match snapshot {
+            Some(_) => self.snapshots.on_captured(),
+            // Or the log has been replaced since.
+            None => self.snapshots.on_build_failed(now),
+        }
+        snapshot
+    }
+
+    /// Whether the state machine is to be replaced by a snapshot.
+    pub(crate) fn is_installing(&self) -> bool {
+        self.installs > 0
+    }
+
+    /// Whether nobody waits for anything but to be applied or read.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiters.is_empty() && self.parking.is_empty() && self.committed.is_empty()
+    }
+
+    /// Ends everybody who waits: the node stops.
+    pub(crate) fn stop(&mut self, work: &mut Work<W>) {
+        let ended = &mut work.ended;
+        ended.extend(self.committed.drain(..).map(|(_, waiter)| (waiter, Ending::Unknown)));
+        ended.extend(self.confirmed.drain(..).map(|it| (it.reader, Ending::Stopped)));
+        // They were never asked for, or surely refused.
+        ended.extend(self.parking.take().into_iter().map(|(it, _)| (it, Ending::Stopped)));
+        ended.extend(self.waiters.drain().map(|(kind, waiter)| match kind {
+            Kind::Proposal | Kind::Wish => (waiter, Ending::Unknown),
+            Kind::Read(_) => (waiter, Ending::Stopped),
+        }));
+    }
+
+    /// When [`Input::Timer`] is due.
+    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
+        let (parking, snapshots) = (self.parking.deadline(now), self.snapshots.deadline(now));
+        [self.raft.deadline(), parking, snapshots].into_iter().flatten().min()
+    }
+
+    fn step(&mut self, now: Instant, event: Event, work: &mut Work<W>) {
+        self.handle_event(now, event, work);
+        match self.snapshots.due(now, self.raft.applied_index()) {
+            None => {}
+            Some(Due::Capture) => work.tasks.push(Task::Capture),
+            Some(Due::Take(index)) => {
+                if let Some(snapshot) = self.raft.snapshot_at(index) {
+                    self.handle_event(now, Event::SnapshotTaken(snapshot), work);
+                }
+            }
+        }
+        if !self.is_settled && self.raft.membership_index() <= self.raft.commit_index() {
+            self.is_settled = true;
+            let (index, membership) =
+                (self.raft.membership_index(), self.raft.membership().clone());
+            work.members.push(MembersNow::Settled(index, membership));
+        }
+        if self.raft.transferring_to().is_some() {
+            self.parking.open(now, self.raft.term());
+        }
+        if !self.parking.is_empty() {
+            self.unpark(now, work);
         }
     }
 
-    fn step(&mut self, now: Instant, event: Event, work: &mut Work<P, R>) {
-        let mut effects = std::mem::take(&mut self.effects);
+    fn handle_event(&mut self, now: Instant, event: Event, work: &mut Work<W>) {
+        let mut effects = mem::take(&mut self.effects);
         self.raft.handle(now, event, &mut effects);
         for effect in effects.drain(..) {
-            self.perform(effect, work);
+            self.perform(now, effect, work);
         }
         self.effects = effects;
         self.hand_out(work);
     }
 
-    fn perform(&mut self, effect: Effect, work: &mut Work<P, R>) {
+    fn perform(&mut self, now: Instant, effect: Effect, work: &mut Work<W>) {
         match effect {
-            Effect::Persist(write) => work.writes.push(write),
+            Effect::Persist(write) => {
+                self.snapshots.on_write(&write);
+                work.writes.push(write);
+            }
             Effect::Send(envelope) => work.sends.push(envelope),
             Effect::Apply { last, .. } => self.applicable = last,
+            Effect::Install { last } => self.install(last, work),
+            Effect::SendSnapshot { peer, term, at_least } => {
+                let wanted = Wanted { peer, term, at_least };
+                self.snapshots.on_wanted(wanted, self.raft.base(), &mut work.snapshots);
+            }
+            Effect::CancelSnapshots => self.snapshots.on_cancelled(&mut work.snapshots),
             Effect::Load { peer, first, last, bytes_max } => {
                 work.loads.push(Load { peer, first, last, bytes_max });
             }
-            Effect::ReadReady { requests, index, until: _ } => {
-                let applied = self.raft.applied_index();
-                let confirmed = &mut self.confirmed;
-                self.waiters.take(requests, |_, waiter| match waiter {
-                    Waiter::Read(reader) if index <= applied => {
-                        work.reads_ready.push((reader, applied));
-                    }
-                    Waiter::Read(reader) => {
-                        let at = confirmed.partition_point(|(needs, _)| *needs <= index);
-                        confirmed.insert(at, (index, reader));
-                    }
-                    Waiter::Proposal(_) => unreachable!("only reads are ready"),
+            Effect::ReadReady { requests, index, until } => {
+                self.on_ready(requests, index, until, work);
+            }
+            Effect::Transferred { request, leader } => {
+                self.waiters.take(Requests::one(request), |_, (_, waiter)| {
+                    work.ended.push((waiter, Ending::Transferred(leader)));
                 });
+            }
+            Effect::MembershipChanged { index, membership } => {
+                self.is_settled = false;
+                work.members.push(MembersNow::InForce(index, membership));
             }
             Effect::Resolve { requests, outcome } => self.resolve(requests, outcome, work),
-            Effect::Refuse { requests, reason } => {
-                self.waiters.take(requests, |_, waiter| match waiter {
-                    Waiter::Proposal(waiter) => {
-                        work.proposals_failed.push((waiter, refused(reason)));
-                    }
-                    Waiter::Read(reader) => work.reads_failed.push((reader, unreadable(reason))),
-                });
-            }
+            Effect::Refuse { requests, reason } => self.refuse(now, requests, reason, work),
             Effect::PeerRegressed { peer, acknowledged, holds } => {
-                work.regressions.push(Regression { peer, acknowledged, holds });
+                work.regressions.push(work::Regression { peer, acknowledged, holds });
             }
-            Effect::RoleChanged(change) => work.role_changes.push(change),
-            Effect::Install { .. }
-            | Effect::SendSnapshot { .. }
-            | Effect::CancelSnapshots
-            | Effect::Transferred { .. }
-            | Effect::MembershipChanged { .. } => {}
+            Effect::RoleChanged(change) => {
+                if change.leader.is_some() {
+                    self.parking.resume();
+                }
+                work.role_changes.push(change);
+            }
         }
     }
 
-    fn resolve(&mut self, requests: raft_core::Requests, outcome: Outcome, work: &mut Work<P, R>) {
-        let (committed, applying) = (&mut self.committed, self.applying);
-        self.waiters.take(requests, |offset, waiter| {
-            let Waiter::Proposal(waiter) = waiter else { unreachable!("only proposals resolve") };
-            match outcome {
-                Outcome::Committed { first } if first.0 + offset > applying.0 => {
-                    let index = Index(first.0 + offset);
-                    let at = committed.partition_point(|(other, _)| *other < index);
-                    committed.insert(at, (index, waiter));
-                }
-                // Its place became known only after it was applied: the response is gone.
-                Outcome::Committed { .. } | Outcome::Unknown => {
-                    work.proposals_failed.push((waiter, ProposeError::Unknown));
-                }
-                Outcome::Superseded => {
-                    let error = ProposeError::Refused(Refused::Superseded);
-                    work.proposals_failed.push((waiter, error));
-                }
+    /// A snapshot takes the place of the state, in line with what is with the apply thread. What
+    /// has not gone there yet is in the snapshot, and may be gone from the log.
+    fn install(&mut self, last: LogPosition, work: &mut Work<W>) {
+        let covered = self.committed.partition_point(|(index, _)| *index <= last.index);
+        let unknown = |(_, waiter)| (waiter, Ending::Unknown);
+        work.ended.extend(self.committed.drain(..covered).map(unknown));
+        self.applying = self.applying.max(last.index);
+        self.applicable = self.applicable.max(last.index);
+        self.installs += 1;
+        work.tasks.push(Task::Install(last));
+    }
+
+    fn on_applied(&mut self, index: Index, work: &mut Work<W>) -> Event {
+        while let Some(ready) = self.confirmed.pop_front_if(|it| it.index <= index) {
+            let ending = Ending::Readable { index, until: ready.until };
+            work.ended.push((ready.reader, ending));
+        }
+        Event::Applied(index)
+    }
+
+    fn on_ready(
+        &mut self,
+        requests: Requests,
+        index: Index,
+        until: Option<Instant>,
+        work: &mut Work<W>,
+    ) {
+        let applied = self.raft.applied_index();
+        let confirmed = &mut self.confirmed;
+        self.waiters.take(requests, |_, (_, reader)| {
+            if index <= applied {
+                work.ended.push((reader, Ending::Readable { index: applied, until }));
+            } else {
+                let at = confirmed.partition_point(|other| other.index <= index);
+                confirmed.insert(at, Confirmed { index, until, reader });
             }
         });
     }
 
+    fn resolve(&mut self, requests: Requests, outcome: Outcome, work: &mut Work<W>) {
+        let (committed, applying) = (&mut self.committed, self.applying);
+        self.waiters.take(requests, |offset, (kind, waiter)| {
+            let ending = match (outcome, kind) {
+                (Outcome::Committed { first }, Kind::Wish) => Ending::Changed(first),
+                (Outcome::Committed { first }, _) if first.0 + offset > applying.0 => {
+                    let index = Index(first.0 + offset);
+                    let at = committed.partition_point(|(other, _)| *other < index);
+                    committed.insert(at, (index, waiter));
+                    return;
+                }
+                // Its place became known only after it was applied: the response is gone.
+                (Outcome::Committed { .. } | Outcome::Unknown, _) => Ending::Unknown,
+                (Outcome::Superseded, _) => Ending::Superseded,
+            };
+            work.ended.push((waiter, ending));
+        });
+    }
+
+    /// Ends those who were refused, but for those who can wait out a hand-over.
+    fn refuse(&mut self, now: Instant, requests: Requests, reason: Refusal, work: &mut Work<W>) {
+        if reason == Refusal::Transferring {
+            self.parking.open(now, self.raft.term());
+            self.parking.pause(now);
+        }
+        let is_passing = matches!(reason, Refusal::Transferring | Refusal::NotLeader { .. });
+        let can_wait = is_passing && self.parking.is_open(now);
+        let parking = &mut self.parking;
+        self.waiters.take(requests, |offset, (kind, waiter)| {
+            let request = raft_core::RequestId(requests.first.0 + offset);
+            let asked = match kind {
+                Kind::Proposal if can_wait => parking.forwarded(request).map(Asked::Proposal),
+                Kind::Read(kind) if can_wait => Some(Asked::Read(kind)),
+                Kind::Proposal | Kind::Read(_) | Kind::Wish => None,
+            };
+            let refused = match asked {
+                Some(asked) => parking.park(waiter, asked).err(),
+                None => Some(waiter),
+            };
+            work.ended.extend(refused.map(|waiter| (waiter, Ending::Refused(reason))));
+        });
+    }
+
+    fn park(&mut self, waiter: W, asked: Asked, reason: Refusal, work: &mut Work<W>) {
+        let refused = self.parking.park(waiter, asked).err();
+        work.ended.extend(refused.map(|waiter| (waiter, Ending::Refused(reason))));
+    }
+
+    /// Whether a proposal now would be refused, or lost, because of a hand-over.
+    fn waits_for_leader(&self, now: Instant) -> bool {
+        self.raft.transferring_to().is_some()
+            || (self.raft.leader().is_none() && self.parking.is_open(now))
+    }
+
+    /// Asks again for what was parked, or refuses it where it has waited for too long.
+    fn unpark(&mut self, now: Instant, work: &mut Work<W>) {
+        if !self.parking.is_open(now) {
+            let refused = Ending::Refused(Refusal::Transferring);
+            let ended = self.parking.take().into_iter();
+            work.ended.extend(ended.map(|(waiter, _)| (waiter, refused.clone())));
+        } else if self.parking.is_due(now)
+            && self.raft.leader().is_some()
+            && self.raft.transferring_to().is_none()
+        {
+            let (mut proposals, mut confirmed, mut leased) = (Vec::new(), Vec::new(), Vec::new());
+            for (waiter, asked) in self.parking.take() {
+                match asked {
+                    Asked::Proposal(bytes) => proposals.push((bytes, waiter)),
+                    Asked::Read(ReadKind::Confirmed) => confirmed.push(waiter),
+                    Asked::Read(ReadKind::Leased) => leased.push(waiter),
+                }
+            }
+            // Asked in vain, the leader is not asked again before the pause is over.
+            self.parking.pause(now);
+            self.propose(now, &mut proposals, work);
+            self.read(now, ReadKind::Confirmed, &mut confirmed, work);
+            self.read(now, ReadKind::Leased, &mut leased, work);
+        }
+    }
+
     /// Hands what may be applied to the apply thread, as far as it keeps up.
-    fn hand_out(&mut self, work: &mut Work<P, R>) {
+    fn hand_out(&mut self, work: &mut Work<W>) {
         while self.applying < self.applicable && self.batches < APPLY_BATCHES_MAX {
             let first = self.applying.next();
             let entries = self.raft.recent_entries(first, self.applicable, APPLY_BYTES_MAX);
@@ -283,37 +463,9 @@ impl<P, R> Driver<P, R> {
             };
             let mine = self.committed.partition_point(|(index, _)| *index <= last);
             let waiters = self.committed.drain(..mine).collect();
-            work.applies.push(Batch { first, last, entries, waiters });
+            work.tasks.push(Task::Apply(Batch { first, last, entries, waiters }));
             self.applying = last;
             self.batches += 1;
-        }
-    }
-
-    /// When [`Input::Timer`] is due.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.raft.deadline()
-    }
-}
-
-fn refused(reason: Refusal) -> ProposeError {
-    match reason {
-        Refusal::NotLeader { leader } => ProposeError::NotLeader { leader },
-        Refusal::Overloaded => ProposeError::Refused(Refused::Overloaded),
-        Refusal::TooLarge => ProposeError::Refused(Refused::TooLarge),
-        Refusal::StorageFailed => ProposeError::Stopped,
-        Refusal::Transferring | Refusal::Change(_) | Refusal::Transfer(_) => {
-            ProposeError::NotLeader { leader: None }
-        }
-    }
-}
-
-fn unreadable(reason: Refusal) -> ReadError {
-    match reason {
-        Refusal::NotLeader { leader } => ReadError::NoLeader { leader },
-        Refusal::Overloaded | Refusal::TooLarge => ReadError::Overloaded,
-        Refusal::StorageFailed => ReadError::Stopped,
-        Refusal::Transferring | Refusal::Change(_) | Refusal::Transfer(_) => {
-            ReadError::NoLeader { leader: None }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What can go wrong for a caller. Each variant says what to do next.
 
-use raft_core::{ConfigError, NodeId, RestoreError};
+use raft_core::{ChangeError, ConfigError, Index, NodeId, RestoreError};
 
 /// Why a proposal has no response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +36,9 @@ pub enum Refused {
     /// Another leader's entry took its place. Try again.
     #[error("another leader's entry was committed in its place")]
     Superseded,
+    /// Leadership was being handed over for longer than anybody waits. Try again.
+    #[error("leadership is being handed over")]
+    HandingOver,
 }
 
 /// Why a read cannot be answered. Reads change nothing, so all may be tried again.
@@ -52,6 +55,64 @@ pub enum ReadError {
     #[error("too many reads wait")]
     Overloaded,
     /// The node has stopped. Ask another one.
+    #[error("the node has stopped")]
+    Stopped,
+}
+
+/// Why the members were not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChangeMembershipError {
+    /// Surely not changed. Ask the leader named, or wait for one.
+    #[error("only the leader changes the members{}", known(.leader))]
+    NotLeader {
+        /// The leader, where one is known.
+        leader: Option<NodeId>,
+    },
+    /// Surely not changed; the reason says what to do.
+    #[error(transparent)]
+    Refused(ChangeError),
+    /// Surely not changed: too much is waiting to be committed, or leadership is being handed
+    /// over. Try again later.
+    #[error("the leader is busy; try again")]
+    Busy,
+    /// It may have been changed, or may yet be. Look at the members before trying again.
+    #[error("the outcome is unknown: leadership changed, or the node stopped, meanwhile")]
+    Unknown,
+    /// Surely not changed: the node has stopped. Ask another one.
+    #[error("the node has stopped")]
+    Stopped,
+}
+
+/// Why leadership was not handed over. Whoever led leads on, unless another was elected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransferLeadershipError {
+    /// Ask the leader named, or wait for one.
+    #[error("only the leader hands over{}", known(.leader))]
+    NotLeader {
+        /// The leader, where one is known.
+        leader: Option<NodeId>,
+    },
+    /// There is no such member.
+    #[error("there is no member {0}")]
+    UnknownMember(NodeId),
+    /// Only a voter can lead. Promote it first.
+    #[error("member {0} does not vote, so it cannot lead; promote it first")]
+    NotVoter(NodeId),
+    /// Another transfer is under way. Wait for its end.
+    #[error("leadership is being handed over already; wait for the end of that")]
+    InProgress,
+    /// There is nobody else who could lead.
+    #[error("no other voter is alive and has caught up; try again when one is")]
+    NobodyElse,
+    /// The member did not catch up and win in time. Try again, or name another.
+    #[error("member {0} did not catch up and win in time; try again, or name another")]
+    Failed(NodeId),
+    /// Too much is under way. Try again later.
+    #[error("the leader is busy; try again")]
+    Busy,
+    /// The node has stopped, or stops meanwhile. See who leads.
     #[error("the node has stopped")]
     Stopped,
 }
@@ -75,6 +136,23 @@ pub enum StartError {
     /// The node cannot be reached, or cannot reach others.
     #[error("{0}")]
     Transport(String),
+    /// The group that was to be joined does not answer, or does not know this node.
+    #[error("{0}")]
+    Join(String),
+    /// The log needs a snapshot that is missing or damaged.
+    #[error(
+        "the state machine holds everything up to index {applied}, and the log begins after \
+         index {base}: what lies between is in a snapshot, and {reason}; put the file back, or \
+         replace this node by a new member, which gets its state from the others"
+    )]
+    Snapshot {
+        /// What the state machine holds.
+        applied: Index,
+        /// Where the log begins.
+        base: Index,
+        /// What is wrong with the snapshot.
+        reason: String,
+    },
     /// The operating system gives no thread.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
@@ -102,6 +180,20 @@ pub enum StopReason {
     /// The state machine failed. It holds everything up to the index that it last saved.
     #[error("the state machine failed: {0}")]
     StateMachine(String),
+    /// The log is damaged, found while it was in use. Start again: it is repaired from the
+    /// others then.
+    #[error("{0}; start this node again, and the others repair its log")]
+    Damaged(String),
+    /// The group has removed this node, for good. Delete its data; under another id it may be
+    /// added anew.
+    #[error(
+        "this node was removed from its group; delete its data directory, and add it anew under \
+         an id never used before"
+    )]
+    Removed,
+    /// The group knows this member with another disk, or it runs twice. Replace the member.
+    #[error("{0}")]
+    Impostor(String),
 }
 
 fn known(leader: &Option<NodeId>) -> String {

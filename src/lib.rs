@@ -63,35 +63,52 @@
 mod apply;
 #[cfg(all(feature = "wal", feature = "grpc"))]
 mod builder;
+mod callers;
 mod codec;
 mod completion;
 mod driver;
 mod error;
 mod machine;
 mod node;
+mod reads;
 mod runtime;
+#[cfg(all(feature = "wal", feature = "grpc"))]
+mod scrub;
 mod sessions;
+mod shell;
+mod snapshot_builder;
+mod source_reader;
 mod status;
 mod storage;
+mod transfers;
+mod transport;
 mod waiters;
 
 #[cfg(all(feature = "wal", feature = "grpc"))]
 pub use builder::{Builder, Opened};
 pub use codec::{Bincode, Codec, CodecError};
-pub use error::{ProposeError, ReadError, Refused, StartError, StopReason};
+pub use error::{
+    ChangeMembershipError, ProposeError, ReadError, Refused, StartError, StopReason,
+    TransferLeadershipError,
+};
 pub use machine::{Applied, StateMachine};
-pub use node::{Consistency, Node};
+pub use node::Node;
 pub use raft_core;
 pub use raft_core::{
-    Entries, Entry, HardState, Index, LogReader, LogStore, Membership, NodeId, Payload, RoleKind,
-    Saved, Term, TermRuns, Transport, Write,
+    After, Change, ChangeError, ChangeSet, Claim, Entries, Entry, HardState, Incarnation, Index,
+    LogPosition, LogReader, LogStore, Member, Membership, NewMember, NodeId, Payload, RoleKind,
+    Saved, Snapshot, SnapshotOffer, SnapshotSink, SnapshotSource, SnapshotStore, Standing, Term,
+    TermRuns, Transport, Write,
 };
 #[cfg(feature = "grpc")]
 pub use raft_grpc;
 #[cfg(feature = "wal")]
 pub use raft_storage;
-pub use runtime::{Config, Inbox, start};
-pub use sessions::{
-    Answer, Session, SessionError, SessionMachine, SessionMachineError, keep_time,
+pub use reads::{Consistency, ReadPermit};
+pub use runtime::{Config, Inbox, Parts, start};
+pub use sessions::{Answer, Session, SessionError, SessionMachine, SessionMachineError, keep_time};
+pub use status::{
+    FencingToken, Leadership, LeadershipWatch, Members, MembersWatch, PeerStatus, Status,
 };
-pub use status::{FencingToken, Leadership, LeadershipWatch, Status};
+pub use transfers::SnapshotProgress;
+pub use transport::{Notice, OutgoingSnapshot, Peers};

@@ -4,24 +4,19 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use raft_core::{Index, NodeId};
+use raft_core::{ChangeSet, Index, NodeId};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::time;
 
 use crate::codec::{Codec, CodecError};
-use crate::error::{ProposeError, ReadError, Refused, StopReason};
+use crate::driver::ReadKind;
+use crate::error::{
+    ChangeMembershipError, ProposeError, ReadError, Refused, StopReason, TransferLeadershipError,
+};
 use crate::machine::Applied;
-use crate::status::{FencingToken, Leadership, LeadershipWatch, Status};
-
-/// How fresh a read must be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Consistency {
-    /// It sees every write that was acknowledged anywhere before the read began (Raft §8): a
-    /// leader has confirmed since then that it still leads. Any node can serve it.
-    Linearizable,
-    /// It sees what this node has applied, however old.
-    Stale,
-}
+use crate::reads::{Consistency, ReadPermit};
+use crate::status::{FencingToken, Leadership, LeadershipWatch, Members, MembersWatch, Status};
 
 /// A running node. Clones are cheap and share it; when the last one is dropped, it stops.
 pub struct Node<R> {
@@ -34,6 +29,10 @@ pub(crate) struct Shared<R> {
     pub(crate) budget: Arc<Semaphore>,
     pub(crate) entry_bytes_max: usize,
     pub(crate) leadership: watch::Receiver<Leadership>,
+    pub(crate) members: watch::Receiver<Members>,
+    pub(crate) applied: watch::Receiver<Index>,
+    /// Of the times that permits carry.
+    pub(crate) origin: time::Instant,
     pub(crate) stopped: watch::Receiver<Option<StopReason>>,
     pub(crate) status: Arc<Mutex<Status>>,
 }
@@ -41,7 +40,9 @@ pub(crate) struct Shared<R> {
 /// What a handle asks of the driver.
 pub(crate) enum Request<R> {
     Propose(Bytes, Proposer<R>),
-    Read(Reader),
+    Read(ReadKind, Reader),
+    Change(ChangeSet, Changer),
+    Transfer(Option<NodeId>, Mover),
     Shutdown,
 }
 
@@ -51,8 +52,12 @@ pub(crate) struct Proposer<R> {
     pub(crate) _room: OwnedSemaphorePermit,
 }
 
-/// Who waits for a read index.
-pub(crate) type Reader = oneshot::Sender<Result<Index, ReadError>>;
+/// Who waits to read.
+pub(crate) type Reader = oneshot::Sender<Result<ReadPermit, ReadError>>;
+/// Who waits for other members.
+pub(crate) type Changer = oneshot::Sender<Result<Index, ChangeMembershipError>>;
+/// Who waits for another leader.
+pub(crate) type Mover = oneshot::Sender<Result<NodeId, TransferLeadershipError>>;
 
 impl<R: Send + 'static> Node<R> {
     pub(crate) fn new(shared: Shared<R>) -> Self {
@@ -96,23 +101,89 @@ impl<R: Send + 'static> Node<R> {
         Ok(self.propose(bytes).await)
     }
 
-    /// Waits until the state machine of this node may be read, and returns an index that it
-    /// has applied.
+    /// Waits until the state machine of this node may be read. A permit under a
+    /// [`Lease`](Consistency::Lease) must still be valid after the read;
+    /// [`read_with`](Self::read_with) sees to it.
     ///
     /// # Errors
     /// See [`ReadError`]. A [`Stale`](Consistency::Stale) read fails only when the node has
-    /// stopped.
-    pub async fn read(&self, consistency: Consistency) -> Result<Index, ReadError> {
-        if consistency == Consistency::Stale {
-            return match *self.shared.stopped.borrow() {
-                Some(_) => Err(ReadError::Stopped),
-                None => Ok(self.status().applied),
-            };
-        }
+    /// stopped; it waits for as long as it takes.
+    pub async fn read(&self, consistency: Consistency) -> Result<ReadPermit, ReadError> {
+        let kind = match consistency {
+            Consistency::Linearizable => ReadKind::Confirmed,
+            Consistency::Lease => ReadKind::Leased,
+            Consistency::Stale { at_least } => return self.read_stale(at_least).await,
+        };
         let (answer, answered) = oneshot::channel();
-        let request = Request::Read(answer);
+        let request = Request::Read(kind, answer);
         self.shared.requests.send(request).await.map_err(|_| ReadError::Stopped)?;
         answered.await.unwrap_or(Err(ReadError::Stopped))
+    }
+
+    /// Waits until the state may be read, and reads it with `look`. Where a lease has ended
+    /// meanwhile, what was seen is thrown away, and `look` is called once more when the read is
+    /// confirmed by a quorum.
+    ///
+    /// # Errors
+    /// See [`read`](Self::read).
+    pub async fn read_with<T>(
+        &self,
+        consistency: Consistency,
+        mut look: impl FnMut() -> T,
+    ) -> Result<T, ReadError> {
+        let permit = self.read(consistency).await?;
+        let seen = look();
+        if permit.still_valid() {
+            return Ok(seen);
+        }
+        self.read(Consistency::Linearizable).await?;
+        Ok(look())
+    }
+
+    async fn read_stale(&self, at_least: Index) -> Result<ReadPermit, ReadError> {
+        let mut applied = self.shared.applied.clone();
+        let index = applied.wait_for(|applied| *applied >= at_least).await.map(|index| *index);
+        match (index, &*self.shared.stopped.borrow()) {
+            (Ok(index), None) => Ok(ReadPermit::new(index, None, self.shared.origin)),
+            (Ok(_), Some(_)) | (Err(_), _) => Err(ReadError::Stopped),
+        }
+    }
+
+    /// Changes the members of the group, all at once or not at all, and waits until the change
+    /// is made: the index of the configuration without the joint phase. To be asked of the
+    /// leader. Who is added to vote is sent the log first, and votes as soon as it has it;
+    /// that goes on when this has returned, and under other leaders.
+    ///
+    /// # Errors
+    /// See [`ChangeMembershipError`]; only [`Unknown`](ChangeMembershipError::Unknown) leaves
+    /// open whether the members were changed.
+    pub async fn change_membership(&self, set: ChangeSet) -> Result<Index, ChangeMembershipError> {
+        let (answer, answered) = oneshot::channel();
+        let request = Request::Change(set, answer);
+        let stopped = |_| ChangeMembershipError::Stopped;
+        self.shared.requests.send(request).await.map_err(stopped)?;
+        answered.await.unwrap_or(Err(ChangeMembershipError::Unknown))
+    }
+
+    /// Hands leadership over to this voter, or to the best there is, and returns who leads
+    /// then. To be asked of the leader. Nothing is refused meanwhile: proposals wait.
+    ///
+    /// # Errors
+    /// See [`TransferLeadershipError`].
+    pub async fn transfer_leadership(
+        &self,
+        to: Option<NodeId>,
+    ) -> Result<NodeId, TransferLeadershipError> {
+        let (answer, answered) = oneshot::channel();
+        let request = Request::Transfer(to, answer);
+        let stopped = |_| TransferLeadershipError::Stopped;
+        self.shared.requests.send(request).await.map_err(stopped)?;
+        answered.await.unwrap_or(Err(TransferLeadershipError::Stopped))
+    }
+
+    /// The members, as this node knows them.
+    pub fn membership(&self) -> MembersWatch {
+        MembersWatch(self.shared.members.clone())
     }
 
     /// Who leads, as this node sees it. A change is shown even when no successor is known.
@@ -136,9 +207,10 @@ impl<R: Send + 'static> Node<R> {
         self.shared.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Stops the node: what is being written is finished, the log is closed, and whoever
-    /// still waits is told that the outcome is unknown. Returns why it stopped, should it have
-    /// stopped before.
+    /// Stops the node. A leader hands over first, for which it takes no longer than an election
+    /// timeout, and what is under way is brought to its end as far as that goes. What is being
+    /// written is finished, the log is closed, and whoever still waits is told that the outcome
+    /// is unknown. Returns why it stopped, should it have stopped before.
     pub async fn shutdown(&self) -> StopReason {
         // A node that has stopped takes no more requests.
         let _ = self.shared.requests.send(Request::Shutdown).await;

@@ -39,6 +39,16 @@ impl<W> Waiters<W> {
         }
     }
 
+    /// Whether nobody waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The oldest request that has not ended, or the next one to come.
+    pub(crate) fn oldest(&self) -> RequestId {
+        self.first
+    }
+
     /// Takes out everybody.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = W> + '_ {
         self.first = RequestId(self.first.0 + self.slots.len() as u64);

@@ -6,11 +6,7 @@ use bytes::Bytes;
 use kontiki::{Consistency, Index, ProposeError, ReadError, Refused, StopReason};
 use tokio::time::timeout;
 
-use crate::kit::{ELECTION, Group, LIMIT, id};
-
-fn command(text: &'static str) -> Bytes {
-    Bytes::from_static(text.as_bytes())
-}
+use crate::kit::{ELECTION, Group, LIMIT, command, id};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_node_takes_commands_and_linearizable_reads() {
@@ -23,8 +19,8 @@ async fn any_node_takes_commands_and_linearizable_reads() {
         let applied = node.propose(command("x")).await.expect("committed");
         assert_eq!(applied.response, position + 1, "the answer of this very command");
         for (reader, list) in group.nodes.iter().zip(&group.lists) {
-            let index = reader.read(Consistency::Linearizable).await.expect("a leader");
-            assert!(index >= applied.index, "a read sees what was acknowledged before");
+            let permit = reader.read(Consistency::Linearizable).await.expect("a leader");
+            assert!(permit.index >= applied.index, "a read sees what was acknowledged before");
             assert!(list.contents().len() > position, "and so does the state machine");
         }
     }
@@ -85,7 +81,7 @@ async fn a_leader_that_is_cut_off_steps_down_and_tells_the_truth() {
     let (write, read) = (old.propose(command("lost?")), old.read(Consistency::Linearizable));
     let (write, read) = timeout(LIMIT, async { tokio::join!(write, read) }).await.expect("ends");
     assert_eq!(write, Err(ProposeError::Unknown), "nobody can know");
-    assert_eq!(read, Err(ReadError::NoLeader { leader: None }));
+    assert_eq!(read.err(), Some(ReadError::NoLeader { leader: None }));
     let leads = timeout(LIMIT, watch.wait_for(|now| !now.is_leader())).await;
     assert!(
         leads.expect("in time").is_some(),
@@ -133,8 +129,9 @@ async fn a_failed_disk_stops_the_node_and_the_others_go_on() {
     );
     let reason = timeout(LIMIT, old.stopped()).await.expect("stops");
     assert_eq!(reason, StopReason::Storage("the disk is broken".into()));
+    let stale = Consistency::Stale { at_least: Index::ZERO };
     assert_eq!(old.propose(command("late")).await, Err(ProposeError::Stopped));
-    assert_eq!(old.read(Consistency::Stale).await, Err(ReadError::Stopped));
+    assert_eq!(old.read(stale).await.err(), Some(ReadError::Stopped));
     assert_eq!(old.shutdown().await, reason, "it says why, also when asked to stop");
 
     let new = group.leader_but(Some(old_id)).await;
@@ -177,7 +174,7 @@ async fn a_shutdown_ends_everybody_and_so_does_the_last_handle() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_too_large_is_refused_before_it_enters_the_log() {
-    let group = Group::with(3, |config| config.entry_bytes_max = 10);
+    let group = Group::with(3, |config| config.raft.entry_bytes_max = 10);
     let node = group.leader().await;
     node.propose(command("0123456789")).await.expect("just fits");
     let outcome = node.propose(command("0123456789a")).await;
@@ -188,7 +185,7 @@ async fn what_is_too_large_is_refused_before_it_enters_the_log() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_follower_far_behind_is_fed_from_the_log_on_disk() {
     // Next to nothing stays in memory, so both the follower and the apply threads read back.
-    let group = Group::with(3, |config| config.recent_bytes_max = 1);
+    let group = Group::with(3, |config| config.raft.recent_bytes_max = 1);
     let leader = group.leader().await;
     let behind = (1..=3).map(id).find(|&id| id != leader.status().id).expect("two others");
     group.network.cut(behind);

@@ -1,0 +1,48 @@
+//! Reads the log and its snapshot again and again, slowly, so that damage is found while the
+//! others still have what is lost.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use raft_storage::{Scrubbed, Scrubber};
+use tokio::sync::mpsc::WeakSender;
+
+use crate::transport::Notice;
+
+/// How much is read at once, and how long to rest after it: 4 MiB a second.
+const STEP_BYTES: u64 = 256 << 10;
+const STEP_PAUSE: Duration = Duration::from_millis(62);
+/// How long to rest when everything was read.
+const ROUND_PAUSE: Duration = Duration::from_secs(3600);
+
+/// Dropped, it ends the thread.
+#[derive(Debug)]
+pub(crate) struct Scrubbing(
+    #[expect(dead_code, reason = "its end is what counts")] mpsc::Sender<()>,
+);
+
+/// Starts the thread. It reports the first damage, and ends.
+pub(crate) fn start(
+    mut scrubber: Scrubber,
+    notices: WeakSender<Notice>,
+) -> std::io::Result<Scrubbing> {
+    let (ending, ended) = mpsc::channel();
+    thread::Builder::new().name("kontiki-scrub".into()).spawn(move || {
+        let mut pause = STEP_PAUSE;
+        while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            match scrubber.step(STEP_BYTES) {
+                Ok(Scrubbed::Part) => pause = STEP_PAUSE,
+                Ok(Scrubbed::All) => pause = ROUND_PAUSE,
+                Err(error) => {
+                    tracing::error!(%error, "the log is damaged");
+                    if let Some(notices) = notices.upgrade() {
+                        let _ = notices.blocking_send(Notice::Damaged(error.to_string()));
+                    }
+                    return;
+                }
+            }
+        }
+    })?;
+    Ok(Scrubbing(ending))
+}

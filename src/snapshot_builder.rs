@@ -1,0 +1,79 @@
+//! Builds snapshot files, one at a time, each on a thread of its own, so that neither the driver
+//! nor the state machine waits for a disk. Holds one chunk in memory, however large the state is.
+
+use std::error::Error;
+use std::io::{ErrorKind, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use raft_core::{Snapshot, SnapshotStore};
+
+use crate::completion::{Completion, Reports};
+
+/// How much is read and written at once.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// Dropped, it gives up what it builds, and waits for that.
+#[derive(Default)]
+pub(crate) struct SnapshotBuilder {
+    given_up: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SnapshotBuilder {
+    /// Writes `state`, which is what `snapshot` covers, to a file, and reports the end.
+    pub(crate) fn start<A: Send + 'static>(
+        &mut self,
+        store: Arc<dyn SnapshotStore>,
+        snapshot: Snapshot,
+        state: Box<dyn Read + Send>,
+        reports: Reports<A>,
+    ) {
+        let given_up = Arc::clone(&self.given_up);
+        let (about, reporter) = (snapshot.clone(), reports.clone());
+        let thread = thread::Builder::new().name("kontiki-snapshot".into()).spawn(move || {
+            let result = build(&*store, &snapshot, state, &given_up);
+            let result = result.map_err(|error| error.to_string());
+            // Without a driver nobody wants to know.
+            let _ = reporter.send(Completion::Built { snapshot, result });
+        });
+        match thread {
+            Ok(thread) => self.thread = Some(thread),
+            Err(error) => {
+                let result = Err(format!("cannot start a thread: {error}"));
+                let _ = reports.send(Completion::Built { snapshot: about, result });
+            }
+        }
+    }
+}
+
+impl Drop for SnapshotBuilder {
+    fn drop(&mut self) {
+        self.given_up.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn build(
+    store: &dyn SnapshotStore,
+    snapshot: &Snapshot,
+    mut state: Box<dyn Read + Send>,
+    given_up: &AtomicBool,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let mut sink = store.build(snapshot)?;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        if given_up.load(Ordering::Relaxed) {
+            return Err("the node stops".into());
+        }
+        match state.read(&mut chunk) {
+            Ok(0) => return sink.publish(),
+            Ok(count) => sink.write(&chunk[..count])?,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(Box::new(error)),
+        }
+    }
+}
