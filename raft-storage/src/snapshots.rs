@@ -144,10 +144,15 @@ impl Snapshots {
     /// Gives those that are of no use names that do not count.
     pub(crate) fn set_unsound_aside(&self) -> Result<(), DiskError> {
         for last in self.place.whole()? {
-            let Err(error) = self.at(last) else { continue };
-            tracing::warn!(%error, "set a snapshot aside");
-            if let Err(SnapshotError::Disk(error)) = self.set_aside(last) {
-                return Err(error);
+            match self.at(last) {
+                Err(error @ (SnapshotError::Damaged(_) | SnapshotError::Foreign { .. })) => {
+                    tracing::warn!(%error, "set a snapshot aside");
+                    if let Err(SnapshotError::Disk(error)) = self.set_aside(last) {
+                        return Err(error);
+                    }
+                }
+                Err(SnapshotError::Disk(error)) => return Err(error),
+                Ok(_) | Err(_) => {}
             }
         }
         Ok(())

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use raft_core::{
-    Index, LogPosition, Snapshot, SnapshotOffer, SnapshotSink, SnapshotSource, SnapshotStore,
-};
+use raft_core::{Index, LogPosition, Snapshot, SnapshotOffer, SnapshotSource, SnapshotStore};
 use raft_storage::{SnapshotError, SnapshotFile, Snapshots, Wal};
 use raft_testkit::disk::{Fault, Operation, SimDisk};
 use rand::RngExt;
@@ -238,7 +236,7 @@ fn old_ones_go_and_what_is_being_written_stays() {
     let disk = SimDisk::new();
     let wal = create(&disk);
     let snapshots = wal.snapshots();
-    [at(3, 1), at(5, 1), at(7, 2)].map(|last| build(&snapshots, last, b"body"));
+    [at(3, 1), at(5, 1), at(7, 2)].into_iter().for_each(|last| build(&snapshots, last, b"body"));
     let old = snapshots.at(at(3, 1)).expect("it is there");
     let mut building = snapshots.build(&snapshot(at(8, 2))).expect("a healthy disk");
     let mut receiving = snapshots.receive(&offer(1, at(9, 2), b"nine")).expect("a healthy disk");
