@@ -421,7 +421,9 @@ impl Node {
 
     /// Something can be applied that no event has handed out yet, as after a restart.
     pub(crate) fn has_unapplied(&self) -> bool {
-        !self.failed && self.commit.min(self.log.durable()) > self.applying
+        let installs = self.applying < self.log.base().index;
+        let waits = installs && self.install_needs > self.durable;
+        !self.failed && !waits && self.commit.min(self.log.durable()) > self.applying
     }
 
     pub(crate) fn on_applied(&mut self, index: Index) {
