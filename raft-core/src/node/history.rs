@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::Node;
 use crate::log::Change;
-use crate::{Effect, Index, Payload, Snapshot, SnapshotMark};
+use crate::{Effect, Index, Membership, Payload, Snapshot, SnapshotMark};
 
 impl Node {
     /// Notes what is to be written at the end of this event. A configuration is in force from
@@ -44,10 +44,12 @@ impl Node {
         }
     }
 
-    /// What a snapshot taken at `index` covers; `None` where the log does not know.
+    /// What a snapshot taken at `index` covers; `None` where the log does not know, or a node that
+    /// is new does not know yet who the members were there.
     pub(crate) fn snapshot_at(&self, index: Index) -> Option<Snapshot> {
         let last = self.log.position_at(index)?;
-        let (membership_index, membership) = self.configurations.at(index)?;
+        let known = |(_, membership): &(_, &Arc<Membership>)| membership.voters().len() > 0;
+        let (membership_index, membership) = self.configurations.at(index).filter(known)?;
         Some(Snapshot { last, membership: Arc::clone(membership), membership_index })
     }
 
