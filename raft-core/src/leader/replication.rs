@@ -73,14 +73,17 @@ pub(super) fn notice_commit(node: &mut Node, peer: NodeId, progress: &mut Progre
     }
 }
 
-/// Sends these entries, which begin at the peer's next index.
+/// Sends these entries, which begin at the peer's next index; a snapshot where the log has been
+/// cut behind that meanwhile.
 pub(super) fn send_append(
     node: &mut Node,
     peer: NodeId,
     progress: &mut Progress,
     entries: Entries,
 ) {
-    let previous = node.log.position_at(progress.next.prev()).expect("the log begins before next");
+    let Some(previous) = node.log.position_at(progress.next.prev()) else {
+        return send_snapshot(node, peer, progress);
+    };
     let commit = node.commit;
     let append = Append { previous, entries, commit };
     let covered = append.last_covered();
