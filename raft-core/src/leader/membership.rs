@@ -137,7 +137,9 @@ impl Leader {
             return;
         }
         // Neither in a joint phase nor about to enter one: what was asked for is done.
-        if let Some(changing) = self.changing.take_if(|it| it.index <= node.commit) {
+        // A transfer may keep the phase from being left.
+        let is_over = |it: &mut Changing| it.index <= node.commit && !node.membership.is_joint();
+        if let Some(changing) = self.changing.take_if(is_over) {
             changing.end(node, Outcome::Committed { first: in_force });
         }
         if !node.membership.is_voter(node.id()) && self.transfer.is_none() {
@@ -166,7 +168,7 @@ impl Leader {
         let next = node
             .membership
             .left()
-            .or_else(|| node.membership.promoted(|id| self.is_ready(node, id)))
+            .or_else(|| self.promoted(node))
             .or_else(|| self.identified(node));
         let Some(next) = next else { return };
         let index = self.append_membership(node, next);
@@ -176,6 +178,13 @@ impl Leader {
             changing.index = index;
         }
         self.replicate(node);
+    }
+
+    /// Those who are ready vote from now on. Voters that retire for them may be needed yet: where
+    /// too few of the others are alive, they stay.
+    fn promoted(&self, node: &Node) -> Option<Membership> {
+        let promoted = node.membership.promoted(|id| self.is_ready(node, id));
+        promoted.filter(|after| self.would_live(node, after))
     }
 
     /// The members with the disks that have shown themselves since.
