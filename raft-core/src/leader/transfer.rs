@@ -30,6 +30,9 @@ impl Transfer {
 
     /// Leadership is lost in the middle of it: to whom, is not known yet.
     pub(super) fn leave_open(self, node: &mut Node) {
+        if self.until.0 <= node.now.0 {
+            return self.fail(node);
+        }
         if let Some(request) = self.request {
             node.handing_over = Some(HandingOver { request, to: self.to, until: self.until });
         }
