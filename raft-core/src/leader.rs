@@ -100,6 +100,7 @@ impl Leader {
             self.tend_members(node);
             self.prefer(node);
             self.heartbeat(node);
+            self.confirm_round(node); // A change of the members may have made a quorum of fewer.
         }
         if self.notice_at.is_some_and(|at| at.0 <= node.now.0) {
             self.notice_at = None;
