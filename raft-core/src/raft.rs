@@ -248,10 +248,11 @@ impl Raft {
         }
         match &mut self.role {
             Role::Follower(role) if now < role.election_at.0 => {}
-            // Who may not lead does not stand; it waits for a leader.
-            Role::Follower(role) if !self.node.may_stand() || self.node.is_loyal() => {
+            Role::Follower(role) if self.node.is_loyal() => {
                 role.election_at.0 = self.node.next_election();
             }
+            // Who may not lead does not stand; it waits for a leader. The one it had is lost.
+            Role::Follower(_) if !self.node.may_stand() => self.become_follower(None),
             Role::PreCandidate(role) if now < role.retry_at.0 => {}
             Role::Candidate(role) if now < role.retry_at.0 => {}
             Role::PreCandidate(_) | Role::Candidate(_) if !self.node.may_stand() => {
