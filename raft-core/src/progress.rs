@@ -46,7 +46,8 @@ pub(crate) struct Progress {
 }
 
 /// Rounds of replication to a learner (thesis §4.2.1): in each it is sent what the log held when
-/// the round began. One that ends within an election timeout shows that it keeps up.
+/// the round began. One that ends within an election timeout shows that it keeps up, and so does
+/// holding everything: the next round would take no time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CatchUp {
     target: Index,
@@ -62,7 +63,7 @@ impl CatchUp {
     /// The learner holds everything up to `matched` now; the log ends at `last`.
     pub(crate) fn on_accept(&mut self, matched: Index, last: Index, now: Instant, most: Duration) {
         if matched >= self.target {
-            let done = now.since(self.began.0) < most;
+            let done = now.since(self.began.0) < most || matched >= last;
             *self = Self { target: last, began: Untracked(now), done };
         }
     }
