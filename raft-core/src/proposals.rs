@@ -96,7 +96,7 @@ impl Proposals {
         self.doubtful.retain_mut(|(placed, _)| match placed.settle(commit, log, effects) {
             // Terms never fall along a log: behind a newer one, nothing of the old can stand.
             Some(rest) if newest > Some(rest.term) => {
-                effects.push(rest.superseded());
+                effects.push(rest.resolve(Outcome::Superseded));
                 false
             }
             Some(rest) => {
@@ -112,10 +112,7 @@ impl Proposals {
     pub(crate) fn on_install(&mut self, last: Index, effects: &mut Vec<Effect>) {
         let placed = self.placed.iter().chain(self.doubtful.iter().map(|(placed, _)| placed));
         let covered = placed.filter(|placed| placed.first <= last);
-        effects.extend(covered.map(|placed| Effect::Resolve {
-            requests: placed.requests,
-            outcome: Outcome::Unknown,
-        }));
+        effects.extend(covered.map(|placed| placed.resolve(Outcome::Unknown)));
         self.placed.retain(|placed| placed.first > last);
         self.doubtful.retain(|(placed, _)| placed.first > last);
     }
@@ -148,7 +145,8 @@ impl Proposals {
 }
 
 impl Placed {
-    /// Ends the part that `commit` decides; what is left waits on.
+    /// Ends the part that `commit` decides; what is left waits on. What a snapshot covers is
+    /// decided, but where no newer entry of the same term shows how, nobody here can know.
     fn settle(&self, commit: Index, log: &Log, effects: &mut Vec<Effect>) -> Option<Self> {
         if self.first > commit {
             return Some(*self);
@@ -158,6 +156,9 @@ impl Placed {
         let count = if log.term_at(decided) == Some(self.term) {
             // Equal index and term: everything before is equal too (Raft §5.3, Log Matching).
             decided.0 - self.first.0 + 1
+        } else if self.first < log.base().index {
+            effects.push(self.resolve(Outcome::Unknown));
+            return None;
         } else {
             let kept = (self.first.0..=decided.0).map(Index);
             kept.take_while(|&index| log.term_at(index) == Some(self.term)).count() as u64
@@ -173,14 +174,14 @@ impl Placed {
         let first = Index(self.first.0 + count);
         if first <= commit {
             // Another entry is committed here, and behind it nothing of the old term can be.
-            effects.push(Self { requests: rest, ..*self }.superseded());
+            effects.push(Self { requests: rest, ..*self }.resolve(Outcome::Superseded));
             return None;
         }
         Some(Self { requests: rest, first, term: self.term })
     }
 
-    fn superseded(&self) -> Effect {
-        Effect::Resolve { requests: self.requests, outcome: Outcome::Superseded }
+    fn resolve(&self, outcome: Outcome) -> Effect {
+        Effect::Resolve { requests: self.requests, outcome }
     }
 }
 
