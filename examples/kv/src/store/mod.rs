@@ -14,6 +14,9 @@
 //! a crash the entries behind it are applied again. Nothing is synced for a write, and nothing is
 //! written twice.
 //!
+//! A snapshot is all that compaction keeps, at one index; restored, it takes the place of the three
+//! tables at once.
+//!
 //! Memory holds at most two lots of changes of [`Options::flush_bytes`] each, and what one call
 //! of [`Store::apply`] brings.
 
@@ -163,9 +166,7 @@ impl Store {
         self.shared.check()
     }
 
-    /// The state as it is now, as bytes that [`restore`](Self::restore) takes; `snapshot.rs` says
-    /// what they are. Nothing waits for it to be read, and nothing that happens meanwhile changes
-    /// it. As long as it is there, what it shows stays on disk.
+    /// The state as it is now, as [`StoreReader::snapshot`] has it.
     ///
     /// # Errors
     /// The store failed.

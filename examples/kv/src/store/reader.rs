@@ -117,7 +117,10 @@ impl StoreReader {
         Ok(changes.iter().map(event).collect())
     }
 
-    /// The state as it is now, as the bytes of a snapshot; see [`Store::snapshot`](super::Store).
+    /// The state as it is now, as bytes that [`Store::restore`](super::Store::restore) takes;
+    /// `snapshot.rs` says what they are. Nothing waits for it to be read, and nothing that happens
+    /// meanwhile changes it. As long as it is there, what it shows stays on disk, and the store
+    /// cannot be opened again.
     ///
     /// # Errors
     /// The store failed.
