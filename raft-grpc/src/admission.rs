@@ -3,7 +3,8 @@
 //! Peers may: the nodes that the engine has named. So may *guests*, whom it has not: votes are
 //! given whatever the voter believes of the membership, a leader of a newer configuration has to
 //! reach who does not know it yet, and a node that joins knows nobody. A guest is answered at
-//! the address in its greeting. There are few of them, and one goes when it calls no more.
+//! the address in its greeting. There are few of them, and one goes when it calls no more. Who is
+//! called back only answers: that makes no guest of the one who calls back.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use tonic::{Request, Status};
 
 use crate::address;
 use crate::event::{PeerEvent, tell};
-use crate::hello::Hello;
+use crate::hello::{Hello, Motive};
 use crate::link;
 use crate::peer::{Kind, Peer};
 use crate::refusal::Mismatch;
@@ -88,6 +89,10 @@ impl Shared {
     ) -> Result<Arc<Peer>, Mismatch> {
         let (from, node) = (hello.from.node, self.identity.node);
         let unknown = |reason| Mismatch::Unknown { from, node, reason };
+        // Else two nodes of which neither wants the other would call back for ever.
+        if hello.motive == Motive::CallBack {
+            return Err(unknown("it only calls back, and nobody here has called".to_owned()));
+        }
         if hello.address.is_empty() {
             return Err(unknown("it advertises no address".to_owned()));
         }
@@ -104,12 +109,6 @@ impl Shared {
     fn make_guest(&self, hello: &Hello) -> Result<Arc<Peer>, Mismatch> {
         let (from, node, max) = (hello.from.node, self.identity.node, self.config.guests_max);
         let is_guest = |it: &&Arc<Peer>| it.kind() == Kind::Guest;
-        let abandoned: Vec<_> = {
-            let peers = self.peers();
-            peers.by_id.values().filter(|it| it.is_abandoned(&self.config)).cloned().collect()
-        };
-        abandoned.iter().for_each(|it| self.forget(it));
-
         // One lock for looking and adding: two streams of one guest arrive together.
         let mut peers = self.peers();
         if let Some(guest) = peers.by_id.get(&from) {

@@ -23,6 +23,16 @@ pub(crate) struct Hello {
     pub(crate) session: u64,
     /// Where the sender can be called; empty where it does not say.
     pub(crate) address: String,
+    pub(crate) motive: Motive,
+}
+
+/// Why the sender calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Motive {
+    /// The receiver is a peer of the sender.
+    Peer,
+    /// The receiver has called, and could not be answered otherwise.
+    CallBack,
 }
 
 /// What a stream is for.
@@ -48,6 +58,7 @@ impl Hello {
             lane: lane.into(),
             session: self.session,
             address: self.address.clone(),
+            calls_back: self.motive == Motive::CallBack,
         };
         metadata.insert_bin(KEY, MetadataValue::from_bytes(&wire.encode_to_vec()));
     }
@@ -77,7 +88,12 @@ impl Hello {
             return Err(Mismatch::NoGreeting("the sender's address is too long"));
         }
         let from = Identity { cluster: ClusterId(wire.cluster), node: from, incarnation };
-        Ok(Self { from, to, purpose, session: wire.session, address: wire.address })
+        let motive = match wire.calls_back {
+            true => Motive::CallBack,
+            false => Motive::Peer,
+        };
+        let (session, address) = (wire.session, wire.address);
+        Ok(Self { from, to, purpose, session, address, motive })
     }
 
     /// Whether this greeting is for `ours`, from the same cluster.
@@ -118,6 +134,7 @@ mod tests {
             purpose: Purpose::Talk(Lane::Bulk),
             session: 11,
             address: "a:1".to_owned(),
+            motive: Motive::CallBack,
         }
     }
 
@@ -147,6 +164,7 @@ mod tests {
             lane: proto::Lane::Bulk.into(),
             session: 11,
             address: "a:1".to_owned(),
+            calls_back: true,
         };
         assert_eq!(read(&good), Ok(hello()));
         let newer =

@@ -4,15 +4,25 @@
 //! To each peer it keeps two streams, one for each [`Lane`](raft_core::Lane), each on a
 //! connection of its own: votes, heartbeats and read rounds never queue behind entries. What
 //! waits is bounded, sending never blocks, and what finds no room is dropped, for Raft
-//! tolerates loss. Every stream opens with a greeting in which both sides make sure of the
-//! other's cluster, node and disk.
+//! tolerates loss. A snapshot travels on a stream of its own, in checked chunks, and goes on
+//! where it was when the connection breaks.
+//!
+//! Every stream opens with a greeting in which both sides make sure of the other's cluster,
+//! node and disk. Nodes that are not named as peers are listened to and answered as well, a
+//! few of them; nodes that were removed, that come with another disk, or that run twice are
+//! refused, with a reason that a program understands ([`PeerEvent::RefusedUs`]).
 //!
 //! It knows the core's messages only: never the engine, storage, a file, or what a message
 //! means.
 //!
 //! ```text
 //!  engine ── send ──► queue per peer and lane ──► Outgoing ──► HTTP/2 ───► the peer
-//!  engine ◄── mpsc per lane ◄── Reader ◄── greeting checked ◄── HTTP/2 ◄── the peer
+//!  engine ◄── control, bulk ◄── Reader ◄── greeting checked ◄── HTTP/2 ◄── the peer
+//!
+//!  engine ── send_snapshot ──► Transfer ◄── SnapshotSource     offer, chunks ──► the peer
+//!  engine ◄── events ◄── Receiver ──► SnapshotSink             ◄── receipts
+//!
+//!  engine ── publish_membership ──► Introduce ◄── discover ── a node that wants to join
 //! ```
 //!
 //! ```

@@ -88,7 +88,7 @@ async fn open(
 ) -> Result<Streaming<proto::Question>, Failure> {
     let mut client = connect(shared, peer.id, address).await?;
     let mut request = Request::new(outgoing);
-    shared.hello(peer.id, Purpose::Talk(lane)).write(request.metadata_mut());
+    shared.hello(peer, Purpose::Talk(lane)).write(request.metadata_mut());
     // Nothing flows on the stream before the queue is opened.
     let greeting = client.talk(request);
     let Ok(response) = timeout(shared.config.handshake_timeout, greeting).await else {

@@ -65,8 +65,9 @@ pub(crate) enum Mismatch {
     )]
     Removed { from: NodeId, node: NodeId },
     #[error(
-        "node {from} is not a member as far as node {node} knows, and cannot be answered: \
-         {reason}; add it to the cluster first, or correct its id or its advertised address"
+        "node {from} is not a member as far as node {node} knows, and is no guest either: \
+         {reason}; if it should be one, add it to the cluster first, or correct its id or its \
+         advertised address"
     )]
     Unknown { from: NodeId, node: NodeId, reason: String },
     #[error(

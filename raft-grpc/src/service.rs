@@ -65,6 +65,7 @@ impl proto::peer_server::Peer for PeerService {
             return Err(Status::invalid_argument("a greeting for another kind of stream"));
         };
         let open = peer.readings.open(lane, hello.session).ok_or_else(replaced)?;
+        let answer = self.shared.hello(&peer, hello.purpose);
         let reader = Reader {
             ended: open.ended,
             peer,
@@ -79,7 +80,7 @@ impl proto::peer_server::Peer for PeerService {
         };
         let reading = Reading { reader: Box::pin(reader.run()), questions: open.questions };
         let mut response = Response::new(reading);
-        self.shared.hello(hello.from.node, hello.purpose).write(response.metadata_mut());
+        answer.write(response.metadata_mut());
         Ok(response)
     }
 
@@ -87,15 +88,14 @@ impl proto::peer_server::Peer for PeerService {
         &self,
         request: Request<Streaming<proto::SnapshotPart>>,
     ) -> Result<Response<Self::ShipStream>, Status> {
-        let (hello, _) = self.welcome(&request).await?;
+        let (hello, peer) = self.welcome(&request).await?;
         if hello.purpose != Purpose::Ship {
             return Err(Status::invalid_argument("a greeting for another kind of stream"));
         }
-        let from = hello.from.node;
-        let receipts =
-            ship::receive(Arc::clone(&self.shared), &self.inbound, from, request.into_inner())?;
+        let (shared, parts) = (Arc::clone(&self.shared), request.into_inner());
+        let receipts = ship::receive(shared, &self.inbound, peer.id, parts)?;
         let mut response = Response::new(receipts);
-        self.shared.hello(from, hello.purpose).write(response.metadata_mut());
+        self.shared.hello(&peer, hello.purpose).write(response.metadata_mut());
         Ok(response)
     }
 
@@ -197,7 +197,7 @@ mod tests {
 
     use super::*;
     use crate::codec::StreamCodec;
-    use crate::hello::Hello;
+    use crate::hello::{Hello, Motive};
     use crate::{ClusterId, Config, GrpcTransport, Identity, Incarnation};
 
     fn identity(node: u64) -> Identity {
@@ -229,6 +229,7 @@ mod tests {
             purpose: Purpose::Talk(Lane::Bulk),
             session: 1,
             address: String::new(),
+            motive: Motive::Peer,
         };
         hello.write(request.metadata_mut());
         let path = PathAndQuery::from_static("/kontiki.raft.v1.Peer/Talk");

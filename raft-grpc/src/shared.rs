@@ -15,8 +15,8 @@ use crate::address;
 use crate::causes::Causes;
 use crate::config::{Config, ConfigError, Identity};
 use crate::event::PeerEvent;
-use crate::hello::{Hello, Purpose};
-use crate::peer::Peer;
+use crate::hello::{Hello, Motive, Purpose};
+use crate::peer::{Kind, Peer};
 use crate::refusal::Mismatch;
 use crate::ship::{Incoming, Pace};
 
@@ -110,10 +110,15 @@ impl Shared {
         peer.close();
     }
 
-    /// The greeting to `to`.
-    pub(crate) fn hello(&self, to: NodeId, purpose: Purpose) -> Hello {
-        let (session, address) = (self.session, self.config.advertised.clone());
-        Hello { from: self.identity, to, purpose, session, address }
+    /// The greeting to `peer`.
+    pub(crate) fn hello(&self, peer: &Peer, purpose: Purpose) -> Hello {
+        let (from, session, address) =
+            (self.identity, self.session, self.config.advertised.clone());
+        let motive = match peer.kind() {
+            Kind::Peer => Motive::Peer,
+            Kind::Guest => Motive::CallBack,
+        };
+        Hello { from, to: peer.id, purpose, session, address, motive }
     }
 
     /// Checks the greeting that answers one to `peer`.

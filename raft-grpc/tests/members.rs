@@ -4,7 +4,7 @@ mod common;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{Node, PATIENCE, disk, heartbeat, id, identity, listen, pair, receive};
 use raft_core::{Index, Membership};
@@ -106,6 +106,29 @@ async fn who_is_not_known_is_heard_and_answered() {
     joining.transport.set_peer(id(1), &first_address.to_string()).expect("valid");
     let stats = joining.stats(1);
     assert!(!stats.guest && stats.connected && stats.control.connects == 1, "{stats:?}");
+}
+
+/// Neither wants the other any more, and neither goes on because the other does.
+#[tokio::test]
+async fn a_guest_goes_when_it_calls_no_more() {
+    let ((first, first_address), (third, third_address)) = (listen().await, listen().await);
+    let brief =
+        |address| Config { handshake_timeout: Duration::from_millis(100), ..advertising(address) };
+    let host = Node::start(identity(3), brief(third_address), &[]);
+    host.serve(third);
+    let caller = Node::start(identity(1), brief(first_address), &[(3, third_address)]);
+    caller.serve(first);
+    caller.until(3, "connection", |peer| peer.connected).await;
+    host.until(1, "way back", |peer| peer.connected).await;
+    assert!(!caller.stats(3).guest && host.stats(1).guest);
+
+    caller.transport.remove_peer(id(3));
+    let deadline = Instant::now() + PATIENCE;
+    while !host.transport.stats().is_empty() {
+        assert!(Instant::now() < deadline, "{:#?}", host.transport.stats());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(caller.transport.stats().is_empty(), "no guest in its turn");
 }
 
 #[tokio::test]

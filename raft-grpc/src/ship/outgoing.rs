@@ -231,7 +231,7 @@ impl Transfer {
         let mut client = connect(&self.shared, self.peer.id, address).await?;
         let (parts, outgoing) = mpsc::channel(CHUNKS_IN_FLIGHT as usize);
         let mut request = Request::new(ReceiverStream::new(outgoing));
-        self.shared.hello(self.peer.id, Purpose::Ship).write(request.metadata_mut());
+        self.shared.hello(&self.peer, Purpose::Ship).write(request.metadata_mut());
         let greeting = timeout(self.shared.config.handshake_timeout, client.ship(request));
         let response = greeting
             .await

@@ -13,18 +13,20 @@ use tonic::{Code, Request, Streaming};
 
 use super::*;
 use crate::event::PeerEvent;
-use crate::hello::{Hello, Purpose};
+use crate::hello::{Hello, Motive, Purpose};
 use crate::proto::{peer_client::PeerClient, snapshot_part::Part, snapshot_receipt::State};
 use crate::{ClusterId, Config, GrpcTransport, Identity, Inbound, Incarnation};
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+type Partial = Option<(SnapshotOffer, Vec<u8>)>;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Keeps the bytes of the transfer that is under way, and of those that were published.
 #[derive(Clone, Default)]
 struct Store {
-    partial: Arc<Mutex<Option<(SnapshotOffer, Vec<u8>)>>>,
+    partial: Arc<Mutex<Partial>>,
     published: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
@@ -119,6 +121,7 @@ impl Receiver {
             purpose: Purpose::Ship,
             session: 1,
             address: String::new(),
+            motive: Motive::Peer,
         };
         hello.write(request.metadata_mut());
         let client = PeerClient::connect(self.address.clone()).await;
