@@ -231,9 +231,10 @@ impl<W> Driver<W> {
         self.installs > 0
     }
 
-    /// Whether nobody waits for anything but to be applied or read.
+    /// Whether nobody waits for a response.
     pub(crate) fn is_idle(&self) -> bool {
-        self.waiters.is_empty() && self.parking.is_empty() && self.committed.is_empty()
+        let is_applied = self.committed.is_empty() && self.batches == 0;
+        self.waiters.is_empty() && self.parking.is_empty() && is_applied
     }
 
     /// Ends everybody who waits: the node stops.

@@ -111,6 +111,10 @@ impl<S: StateMachine, L: LogReader, T: Peers> Shell<S, L, T> {
                 break reason;
             }
         };
+        self.requested.close();
+        while let Ok(request) = self.requested.try_recv() {
+            self.turn_away(request, Ending::Stopped);
+        }
         self.driver.stop(&mut self.work);
         self.work.tasks.clear(); // They wait in the log.
         self.hand_out();

@@ -2,4 +2,7 @@
 
 mod builder;
 mod kit;
+mod leadership;
+mod members;
 mod node;
+mod snapshots;
