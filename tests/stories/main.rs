@@ -1,6 +1,7 @@
 //! Raft in stories: small clusters, told line by line. See `teller.rs` for what can be said.
 
 mod book;
+mod group;
 mod post;
 mod teller;
 mod words;

@@ -8,8 +8,11 @@
 //!   deliver   deliver vote N1>N2   lose 2 append t3   repeat ..   (a bare deliver: all, until quiet)
 //!   send N1>N2 t3 append after 1:t1 commit 2 entries t3=x     send N1>N2 t3 heartbeat commit 2
 //!   crash N1 [kept]   restart N1   pause N1   resume N1   stall N1   sync N1   work N1   fail N1
-//!   loads 500ms: how long it takes to load entries
-//!   status [N1 ..]   log [N1 ..]   messages [kind] [links]   forget
+//!   loads 500ms [late]   builds 500ms   transfers 500ms: how long it takes to load entries, to
+//!   take a snapshot, to send one
+//!   new N4   change N1 c +N4 +N5-learner -N2 N3=learner N6=voter N1=priority:2 cancel expect=7 force
+//!   transfer N1 t [N2]   lease N1 r   snapshot N1   damage N2 5   identify N1 N2=7
+//!   status [N1 ..]   log [N1 ..]   members [N1 ..]   state [N1 ..]   messages [kind] [links]
 //! ```
 //! Messages wait until they are delivered or time passes; disks are done at once unless stalled.
 
@@ -17,20 +20,21 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use raft_core::{
-    Config, Effect, Entry, HardState, Index, NodeId, Outcome, Payload, Refusal, RequestId,
+    Config, Effect, Entry, HardState, Index, Lease, NodeId, Outcome, Payload, Refusal, RequestId,
     Requests, RoleKind, Term,
 };
 use raft_testkit::cluster::{Cluster, Conditions, DiskMood, Image, Options, Wake, node};
 
 use crate::post::envelope;
-use crate::words::{role, span, term_of};
+use crate::words::{role, span, term_of, transfer_error};
 
 #[derive(Default)]
 pub struct Teller {
     cluster: Option<Cluster>,
     /// What the open requests are called.
-    names: BTreeMap<(NodeId, u64, RequestId), String>,
+    pub(super) names: BTreeMap<(NodeId, u64, RequestId), String>,
     roles: BTreeMap<NodeId, RoleKind>,
+    conditions: Conditions,
 }
 
 impl Teller {
@@ -60,10 +64,13 @@ impl Teller {
             "propose" => self.propose(words),
             "read" => self.read(words),
             "run" => self.cluster().run_for(span(words[0])),
-            "loads" => {
-                let load = (span(words[0]), span(words[0]));
-                self.cluster().set_conditions(Conditions { load, ..Conditions::default() });
+            "loads" | "builds" | "transfers" => self.set_conditions(verb, words),
+            "new" => self.chosen_new(words),
+            "change" | "transfer" | "lease" | "snapshot" | "damage" | "identify" => {
+                self.group(verb, words);
             }
+            "members" => return self.chosen(words).map(|it| self.members(it)).collect(),
+            "state" => return self.chosen(words).map(|it| self.state(it)).collect(),
             "skip" => {
                 for id in self.chosen(&words[..1]) {
                     self.cluster().skip_clock(id, span(words[1]));
@@ -148,7 +155,8 @@ impl Teller {
             }
             let cluster = self.cluster();
             cluster.crash(id, 0);
-            cluster.replace_disk(id, Image::new(hard_state, log));
+            let founders = cluster.founders().clone();
+            cluster.replace_disk(id, Image::new(founders, hard_state, log));
             cluster.restart(id);
         }
     }
@@ -166,13 +174,32 @@ impl Teller {
 
     fn read(&mut self, words: &[&str]) {
         let id = id(words[0]);
-        let member = self.cluster().member(id);
-        let key = (id, member.run(), member.next_request());
-        self.names.insert(key, format!("read {}", words[1]));
+        self.name_next(id, format!("read {}", words[1]));
         self.cluster().read(id).expect("the node is up");
     }
 
-    fn chosen(&mut self, words: &[&str]) -> impl Iterator<Item = NodeId> + use<> {
+    /// What the next request of this node is called.
+    pub(super) fn name_next(&mut self, id: NodeId, name: String) {
+        let member = self.cluster().member(id);
+        let key = (id, member.run(), member.next_request());
+        self.names.insert(key, name);
+    }
+
+    fn set_conditions(&mut self, verb: &str, words: &[&str]) {
+        let time = (span(words[0]), span(words[0]));
+        match verb {
+            "loads" => {
+                self.conditions.load = time;
+                self.conditions.late = if words.contains(&"late") { 1000 } else { 0 };
+            }
+            "builds" => self.conditions.build = time,
+            _ => self.conditions.transfer = time,
+        }
+        let conditions = self.conditions.clone();
+        self.cluster().set_conditions(conditions);
+    }
+
+    pub(super) fn chosen(&mut self, words: &[&str]) -> impl Iterator<Item = NodeId> + use<> {
         let all = words.is_empty() || words == ["*"];
         let ids = if all { self.cluster().ids() } else { words.iter().map(|it| id(it)).collect() };
         ids.into_iter()
@@ -195,8 +222,9 @@ impl Teller {
                 // Whom a follower follows is seen in the status.
                 if followers { Vec::new() } else { vec![format!("{id:?} is {}", role(&change))] }
             }
-            Effect::ReadReady { requests, index, .. } => {
-                self.named(id, requests, |_| format!("served at {index}"))
+            Effect::ReadReady { requests, index, until } => {
+                let how = if until.is_some() { " under the lease" } else { "" };
+                self.named(id, requests, |_| format!("served at {index}{how}"))
             }
             Effect::Refuse { requests, reason } => self.named(id, requests, |_| match reason {
                 Refusal::NotLeader { leader: None } => "refused: no leader".into(),
@@ -206,13 +234,19 @@ impl Teller {
                 Refusal::StorageFailed => "refused: storage failed".into(),
                 Refusal::Transferring => "refused: leadership is being handed over".into(),
                 Refusal::Change(error) => format!("refused: {error}"),
-                Refusal::Transfer(error) => format!("refused: {error:?}"),
+                Refusal::Transfer(error) => format!("refused: {}", transfer_error(error)),
             }),
             Effect::Resolve { requests, outcome } => self.named(id, requests, |at| match outcome {
                 Outcome::Committed { first } => format!("committed at {}", first.0 + at),
                 Outcome::Superseded => "superseded".into(),
                 Outcome::Unknown => "unknown".into(),
             }),
+            Effect::Transferred { request, leader } => {
+                self.named(id, Requests::one(request), |_| format!("{leader:?} leads"))
+            }
+            Effect::Install { last } => vec![format!("{id:?} installs the snapshot of {last:?}")],
+            Effect::SendSnapshot { peer, .. } => vec![format!("{id:?} sends {peer:?} a snapshot")],
+            Effect::CancelSnapshots => vec![format!("{id:?} sends no snapshot any more")],
             Effect::PeerRegressed { peer, acknowledged, holds } => {
                 vec![format!("{id:?} finds that {peer:?} fell from {acknowledged} to {holds}")]
             }
@@ -244,11 +278,23 @@ impl Teller {
         let (commit, last) = (raft.commit_index(), raft.last());
         let paused = if member.is_up() { "" } else { ", paused" };
         let (kind, term) = (crate::words::role_name(raft.role()), raft.term());
-        format!("{id:?} {kind} {term:?}{leader}, commit {commit}, last {last:?}{paused}")
+        let base = match raft.base().index {
+            Index::ZERO => String::new(),
+            _ => format!(", begins after {:?}", raft.base()),
+        };
+        let claim = raft.claim().map(|claim| format!(", had {:?}", claim.last)).unwrap_or_default();
+        format!(
+            "{id:?} {kind} {term:?}{leader}, commit {commit}, last {last:?}{base}{claim}{paused}"
+        )
     }
 
     fn log(&mut self, id: NodeId) -> String {
-        let log = self.cluster().member(id).store().live().log();
+        let image = self.cluster().member(id).store().live();
+        let log = image.log();
+        let base = match image.base().index {
+            Index::ZERO => String::new(),
+            _ => format!("[{:?}] ", image.base()),
+        };
         let word = |entry: &Entry| match &entry.payload {
             Payload::Empty => format!("{:?}", entry.term),
             Payload::Command(bytes) => {
@@ -259,7 +305,7 @@ impl Teller {
             }
         };
         let words: Vec<String> = log.iter().map(word).collect();
-        format!("{id:?} {}", if words.is_empty() { "empty".into() } else { words.join(" ") })
+        format!("{id:?} {base}{}", if words.is_empty() { "empty".into() } else { words.join(" ") })
     }
 }
 
@@ -293,6 +339,11 @@ fn set(config: &mut Config, setting: &str) {
         "uncommitted_bytes" => config.uncommitted_bytes_max = number(),
         "entry_bytes" => config.entry_bytes_max = number(),
         "recent_bytes" => config.recent_bytes_max = number(),
+        "tail" => config.snapshot_tail_entries = number() as u64,
+        "stall" => config.disk_stall_timeout = span(value),
+        "lease" => {
+            config.lease = Some(Lease { clock_error_ppm: 0, margin: span(value) });
+        }
         "heartbeat" => config.heartbeat_interval = Duration::from_millis(number() as u64),
         _ => panic!("what is `{name}`?"),
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use raft_core::{
     AppendReply, Envelope, Member, Membership, Message, RoleChange, RoleKind, Standing, Term,
+    TransferError,
 };
 
 pub fn role_name(role: RoleKind) -> &'static str {
@@ -21,6 +22,17 @@ pub fn role(change: &RoleChange) -> String {
         _ => String::new(),
     };
     format!("{} {:?}{of}", role_name(change.role), change.term)
+}
+
+/// Why leadership was not handed over.
+pub fn transfer_error(error: TransferError) -> String {
+    match error {
+        TransferError::UnknownMember(id) => format!("there is no member {id:?}"),
+        TransferError::NotVoter(id) => format!("{id:?} does not vote"),
+        TransferError::InProgress => "another transfer is under way".into(),
+        TransferError::NobodyElse => "there is nobody else".into(),
+        TransferError::Failed(id) => format!("{id:?} did not take over"),
+    }
 }
 
 pub fn term_of(word: &str) -> Term {

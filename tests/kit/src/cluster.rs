@@ -26,6 +26,8 @@ mod member;
 mod network;
 mod oracles;
 mod perform;
+mod requests;
+mod snapshots;
 mod store;
 mod time;
 pub mod weather;
@@ -33,19 +35,19 @@ pub mod weather;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use raft_core::{
-    Config, Effect, Entries, Envelope, Event, Instant, Membership, NodeId, Raft, RequestId,
-    Requests, RoleKind, Term, Ticket,
+    Config, Effect, Envelope, Event, HardState, Incarnation, Index, Instant, Membership, NodeId,
+    Raft, RoleKind, Term, Ticket,
 };
 
 pub use dice::Dice;
 pub use member::{DiskMood, Member};
 pub use network::{Link, Network, Slot};
 pub use oracles::{Ending, Ledger, Oracles};
-pub use store::{Image, Store};
+pub use store::{File, Image, Store};
 
 use oracles::Step;
+use snapshots::Transfer;
 
 /// The least and the most that something takes.
 pub type Span = (Duration, Duration);
@@ -63,6 +65,14 @@ pub struct Conditions {
     pub sync: Span,
     /// How long it takes to load entries.
     pub load: Span,
+    /// How many loads in a thousand read the log at the end of that time and not at its beginning.
+    pub late: u64,
+    /// How long it takes to take a snapshot.
+    pub build: Span,
+    /// How long it takes to send a snapshot.
+    pub transfer: Span,
+    /// How many transfers of snapshots in a thousand fail.
+    pub broken: u64,
     /// How long it takes to hear that entries were applied.
     pub apply: Span,
 }
@@ -77,6 +87,10 @@ impl Default for Conditions {
             repeated: 0,
             sync: (at_once, at_once),
             load: (at_once, at_once),
+            late: 0,
+            build: (at_once, at_once),
+            transfer: (soon, soon),
+            broken: 0,
             apply: (at_once, at_once),
         }
     }
@@ -102,6 +116,8 @@ pub struct Options {
     pub config: Config,
     /// Network and disks.
     pub conditions: Conditions,
+    /// After how many entries each node takes a snapshot; never by itself where it is `None`.
+    pub snapshot_every: Option<u64>,
     /// Prints every step to stderr.
     pub trace: bool,
 }
@@ -114,6 +130,7 @@ impl Default for Options {
             seed: 1,
             config: Config::new(node(1)),
             conditions: Conditions::default(),
+            snapshot_every: None,
             trace: false,
         }
     }
@@ -132,6 +149,18 @@ pub fn node(number: u64) -> NodeId {
 enum Task {
     Sync(Ticket),
     Tell(Event),
+    Load(Load),
+    Build(File),
+    Transfer(Transfer),
+}
+
+/// Entries that are wanted out of storage.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    peer: NodeId,
+    first: Index,
+    last: Index,
+    bytes_max: usize,
 }
 
 /// A group of nodes and the world around them.
@@ -139,8 +168,13 @@ enum Task {
 pub struct Cluster {
     clock: Instant,
     dice: Dice,
+    founders: Membership,
     members: BTreeMap<NodeId, Member>,
     network: Network,
+    /// The newest transfer of a snapshot on each link.
+    transfers: BTreeMap<Link, u64>,
+    snapshot_every: Option<u64>,
+    config: Config,
     /// What will happen, to which node in which of its runs.
     agenda: BTreeMap<Slot, (NodeId, u64, Task)>,
     numbers: u64,
@@ -158,27 +192,40 @@ impl Cluster {
     /// When the settings cannot work, or there are no nodes.
     pub fn new(options: Options) -> Self {
         let ids = || (1..=options.nodes).map(node);
-        let membership = Membership::new(ids()).expect("a cluster has nodes");
-        let member = |id| {
-            let config = Config { id, ..options.config.clone() };
-            (id, Member::new(config, membership.clone(), Store::default()))
-        };
+        let founders = Membership::new(ids()).expect("a cluster has nodes");
         let mut cluster = Self {
             clock: Instant(0),
             dice: Dice::new(options.seed),
-            members: ids().map(member).collect(),
+            members: BTreeMap::new(),
             network: Network::default(),
+            transfers: BTreeMap::new(),
+            snapshot_every: options.snapshot_every,
+            config: options.config,
             agenda: BTreeMap::new(),
             numbers: 0,
             conditions: options.conditions,
-            oracles: Oracles::default(),
+            oracles: Oracles::new(founders.clone()),
+            founders: founders.clone(),
             news: Vec::new(),
             trace: options.trace,
         };
         for id in ids() {
-            cluster.restart(id);
+            cluster.settle_in(id, &founders);
         }
         cluster
+    }
+
+    fn settle_in(&mut self, id: NodeId, known: &Membership) {
+        let config = Config { id, ..self.config.clone() };
+        let image = Image::new(known.clone(), HardState::default(), Vec::new());
+        let earlier = self.members.insert(id, Member::new(config, Store::new(image)));
+        assert!(earlier.is_none(), "there is a {id:?} already");
+        self.restart(id);
+    }
+
+    /// Who founded the group.
+    pub fn founders(&self) -> &Membership {
+        &self.founders
     }
 
     /// The time that has passed.
@@ -250,42 +297,14 @@ impl Cluster {
         change(&mut self.get_mut(id).config);
     }
 
-    /// Proposes these payloads at a node; `None` while it is down.
-    pub fn propose<P: Into<Bytes>>(
-        &mut self,
-        id: NodeId,
-        payloads: impl IntoIterator<Item = P>,
-    ) -> Option<Requests> {
-        let payloads: Vec<Bytes> = payloads.into_iter().map(Into::into).collect();
-        let requests = self.number(id, payloads.len() as u64)?;
-        self.oracles.on_propose(id, self.clock, requests, &payloads);
-        self.tell(id, Event::Propose { requests, entries: Entries::proposal(payloads) });
-        Some(requests)
-    }
-
-    /// Asks for a linearizable read at a node; `None` while it is down.
-    pub fn read(&mut self, id: NodeId) -> Option<Requests> {
-        let requests = self.number(id, 1)?;
-        self.oracles.on_read(id, self.clock, requests);
-        self.tell(id, Event::Read { requests, lease: false });
-        Some(requests)
-    }
-
-    fn number(&mut self, id: NodeId, count: u64) -> Option<Requests> {
-        let member = self.get_mut(id);
-        member.raft.as_ref()?;
-        let first = RequestId(member.next_request);
-        member.next_request += count;
-        Some(Requests { first, count })
-    }
-
     /// Stops a node at once. Of what was not durable, the `kept` oldest writes survive.
     pub fn crash(&mut self, id: NodeId, kept: usize) {
         let member = self.get_mut(id);
         if member.raft.take().is_some() {
             member.store.crash(kept);
             member.backlog.clear();
-            member.paused = false;
+            (member.paused, member.is_building) = (false, false);
+            self.cancel_snapshots(id);
             self.oracles.on_crash(id);
             self.note(id, || "crashes".into());
         }
@@ -303,7 +322,7 @@ impl Cluster {
         }
         member.run += 1;
         member.next_request = 1; // A new run numbers its requests anew.
-        let saved = member.store.durable().saved(member.membership.clone(), member.applied());
+        let saved = member.store.durable().saved(member.applied());
         let now = member.local(clock);
         let raft = Raft::restore(member.config.clone(), saved, seed, now).expect("it can start");
         member.raft = Some(raft);
@@ -326,6 +345,25 @@ impl Cluster {
         assert!(member.raft.is_none(), "only the disk of a node that is down is replaced");
         member.store = Store::new(image);
         member.machine.clear();
+    }
+
+    /// Everything behind `last` on the disk of a node that is down turns out to be damaged. The
+    /// node knows how much there was.
+    pub fn damage(&mut self, id: NodeId, last: Index) {
+        let member = self.get_mut(id);
+        assert!(member.raft.is_none(), "damage is found by a node that starts");
+        member.store.damage(last);
+        self.note(id, || format!("is damaged behind {last}"));
+    }
+
+    /// Starts a new, empty node that knows nobody. It waits to be added to the group.
+    pub fn add_node(&mut self, id: NodeId) {
+        self.settle_in(id, &Membership::unknown());
+    }
+
+    /// `at` learns which disk `peer` has.
+    pub fn identify(&mut self, at: NodeId, peer: NodeId, incarnation: Incarnation) {
+        self.tell(at, Event::Identified { peer, incarnation });
     }
 
     /// Stops a node's clock and ears. Its disk works on, but it does not hear of it.

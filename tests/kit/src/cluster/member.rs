@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use core::time::Duration;
 
-use raft_core::{Config, Entry, Event, Index, Instant, Membership, Raft, RequestId, Ticket};
+use raft_core::{Config, Entry, Event, Index, Instant, Raft, RequestId, Ticket};
 
 use super::store::Store;
 
@@ -21,7 +21,6 @@ pub enum DiskMood {
 #[derive(Clone, Debug)]
 pub struct Member {
     pub(super) config: Config,
-    pub(super) membership: Membership,
     /// How many times it has started: what belongs to an earlier run is ignored.
     pub(super) run: u64,
     pub(super) raft: Option<Raft>,
@@ -33,16 +32,17 @@ pub struct Member {
     /// What happened while it was paused.
     pub(super) backlog: VecDeque<Event>,
     pub(super) machine: Vec<Entry>,
+    /// A snapshot is being taken.
+    pub(super) is_building: bool,
     pub(super) next_request: u64,
     /// When the newest sync ends, so that syncs end in order.
     pub(super) synced_at: Instant,
 }
 
 impl Member {
-    pub(super) fn new(config: Config, membership: Membership, store: Store) -> Self {
+    pub(super) fn new(config: Config, store: Store) -> Self {
         Self {
             config,
-            membership,
             run: 0,
             raft: None,
             store,
@@ -51,6 +51,7 @@ impl Member {
             paused: false,
             backlog: VecDeque::new(),
             machine: Vec::new(),
+            is_building: false,
             next_request: 1,
             synced_at: Instant(0),
         }

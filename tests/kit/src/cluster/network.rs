@@ -34,7 +34,7 @@ impl Network {
             self.archive.pop_front();
         }
         self.archive.push_back(envelope.clone());
-        if self.cut.contains(&(envelope.from, envelope.to)) {
+        if self.is_cut((envelope.from, envelope.to)) {
             return;
         }
         self.numbers += 1;
@@ -72,6 +72,11 @@ impl Network {
     /// Whether the link is held.
     pub fn is_held(&self, link: Link) -> bool {
         self.held.contains(&link)
+    }
+
+    /// Whether the link is cut.
+    pub fn is_cut(&self, link: Link) -> bool {
+        self.cut.contains(&link)
     }
 
     /// Where the next message waits that is due and not held.

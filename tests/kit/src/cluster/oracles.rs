@@ -2,9 +2,11 @@
 //! for each property; [`Ledger`] is what they share.
 
 mod bounded_requests;
+mod configurations;
 mod durable_promises;
 mod election_safety;
 mod leader_completeness;
+mod leases;
 mod ledger;
 mod linearizable_reads;
 mod log_matching;
@@ -15,16 +17,19 @@ mod state_machine_safety;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use raft_core::{Effect, Instant, NodeId, Raft, Requests};
+use raft_core::{Effect, Instant, Membership, NodeId, Raft, Requests};
 
 pub use bounded_requests::Ending;
 pub use ledger::Ledger;
 
+use super::File;
 use super::member::Member;
 
 /// One step of one node: what it was told to do just now, before any of it is done.
 pub(super) struct Step<'a> {
     pub(super) id: NodeId,
+    /// The cluster's clock.
+    pub(super) now: Instant,
     pub(super) members: &'a BTreeMap<NodeId, Member>,
     pub(super) effects: &'a [Effect],
 }
@@ -40,11 +45,12 @@ impl<'a> Step<'a> {
 }
 
 /// All oracles. They outlive crashes: what a node promised once binds it for ever.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Oracles {
     ledger: Ledger,
     election_safety: election_safety::Oracle,
     log_matching: log_matching::Oracle,
+    configurations: configurations::Oracle,
     leader_completeness: leader_completeness::Oracle,
     state_machine_safety: state_machine_safety::Oracle,
     monotone: monotone::Oracle,
@@ -52,9 +58,27 @@ pub struct Oracles {
     durable_promises: durable_promises::Oracle,
     bounded_requests: bounded_requests::Oracle,
     linearizable_reads: linearizable_reads::Oracle,
+    leases: leases::Oracle,
 }
 
 impl Oracles {
+    pub(super) fn new(founders: Membership) -> Self {
+        Self {
+            ledger: Ledger::new(founders),
+            election_safety: Default::default(),
+            log_matching: Default::default(),
+            configurations: Default::default(),
+            leader_completeness: Default::default(),
+            state_machine_safety: Default::default(),
+            monotone: Default::default(),
+            one_vote: Default::default(),
+            durable_promises: Default::default(),
+            bounded_requests: Default::default(),
+            linearizable_reads: Default::default(),
+            leases: Default::default(),
+        }
+    }
+
     /// What every oracle may know: all entries ever written, all that was ever committed.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
@@ -62,15 +86,27 @@ impl Oracles {
 
     pub(super) fn observe(&mut self, step: &Step<'_>) {
         self.log_matching.observe(&mut self.ledger, step);
+        self.configurations.observe(step);
         self.monotone.observe(step);
         self.election_safety.observe(step);
         self.one_vote.observe(step);
-        self.durable_promises.observe(step);
+        self.durable_promises.observe(&self.ledger, step);
         self.state_machine_safety.observe_commit(&mut self.ledger, step);
         self.leader_completeness.observe(&self.ledger, step);
         self.state_machine_safety.observe_apply(&self.ledger, step);
         self.bounded_requests.observe(&self.ledger, step);
         self.linearizable_reads.observe(step);
+        self.leases.observe(&self.ledger, step);
+    }
+
+    /// A node has done what it wanted done.
+    pub(super) fn after(&self, id: NodeId, member: &Member) {
+        self.configurations.after(id, member);
+    }
+
+    /// A node has taken a snapshot.
+    pub(super) fn on_snapshot(&self, id: NodeId, file: &File) {
+        self.configurations.on_snapshot(&self.ledger, id, file);
     }
 
     /// The disk held this before the cluster began.
@@ -94,6 +130,24 @@ impl Oracles {
     pub(super) fn on_read(&mut self, id: NodeId, now: Instant, requests: Requests) {
         self.bounded_requests.on_read(id, now, requests);
         self.linearizable_reads.on_read(id, requests, self.ledger.committed());
+    }
+
+    pub(super) fn on_change(&mut self, id: NodeId, now: Instant, requests: Requests) {
+        self.bounded_requests.on_change(id, now, requests);
+    }
+
+    pub(super) fn on_transfer(&mut self, id: NodeId, now: Instant, requests: Requests) {
+        self.bounded_requests.on_transfer(id, now, requests);
+    }
+
+    /// How many reads were served under a lease.
+    pub fn lease_reads(&self) -> u64 {
+        self.leases.served()
+    }
+
+    /// How many snapshots took the place of a state.
+    pub fn installed(&self) -> u64 {
+        self.state_machine_safety.installed()
     }
 
     /// How each request ended so far, and what is still open.

@@ -2,7 +2,7 @@
 
 use raft_core::{Effect, Event, NodeId, Ticket};
 
-use super::{Cluster, DiskMood, Member, Step, Task};
+use super::{Cluster, DiskMood, Load, Member, Step, Task};
 
 impl Cluster {
     pub(super) fn get_mut(&mut self, id: NodeId) -> &mut Member {
@@ -28,12 +28,17 @@ impl Cluster {
             eprintln!("{:>10.3} ms {id:?} <- {event:?}", self.clock.0 as f64 / 1e6);
         }
         let mut effects = Vec::new();
+        let applied = if let Event::Applied(index) = event { Some(index) } else { None };
         raft.handle(now, event, &mut effects);
-        let step = Step { id, members: &self.members, effects: &effects };
+        let step = Step { id, now: self.clock, members: &self.members, effects: &effects };
         self.oracles.observe(&step);
         for effect in effects {
             self.note(id, || format!("   -> {effect:?}"));
             self.perform(id, effect);
+        }
+        self.oracles.after(id, &self.members[&id]);
+        if let Some(applied) = applied {
+            self.after_apply(id, applied);
         }
     }
 
@@ -57,19 +62,33 @@ impl Cluster {
             }
             Effect::Apply { first, last } => {
                 let member = self.get_mut(id);
-                let range = first.0 as usize - 1..last.0 as usize;
-                let entries = member.store.live().log()[range].to_vec();
-                member.machine.extend(entries);
+                let entries = member.store.live().entries(first, last);
+                assert_eq!(entries.len() as u64, last.0 + 1 - first.0, "what is applied is here");
+                member.machine.extend_from_slice(entries);
                 let after = self.dice.within(self.conditions.apply);
                 self.schedule(id, after, Task::Tell(Event::Applied(last)));
             }
             Effect::Load { peer, first, last, bytes_max } => {
-                let entries = self.members[&id].store.read(first, last, bytes_max);
-                assert!(!entries.is_empty(), "{id:?} asks only for what is durable");
                 let after = self.dice.within(self.conditions.load);
-                self.schedule(id, after, Task::Tell(Event::Loaded { peer, entries }));
+                let load = Load { peer, first, last, bytes_max };
+                if self.dice.chance(self.conditions.late) {
+                    return self.schedule(id, after, Task::Load(load));
+                }
+                let loaded = self.load(id, load);
+                self.schedule(id, after, Task::Tell(loaded));
             }
-            Effect::Install { .. } | Effect::SendSnapshot { .. } | Effect::CancelSnapshots => {}
+            Effect::Install { last } => {
+                self.install(id, last);
+                self.news.push((id, effect));
+            }
+            Effect::SendSnapshot { peer, term, at_least } => {
+                self.send_snapshot(id, peer, term, at_least);
+                self.news.push((id, effect));
+            }
+            Effect::CancelSnapshots => {
+                self.cancel_snapshots(id);
+                self.news.push((id, effect));
+            }
             Effect::ReadReady { .. }
             | Effect::Transferred { .. }
             | Effect::MembershipChanged { .. }
@@ -80,7 +99,17 @@ impl Cluster {
         }
     }
 
-    fn schedule(&mut self, id: NodeId, after: core::time::Duration, task: Task) {
+    /// Reads what was asked for out of the log, as it is now.
+    fn load(&self, id: NodeId, load: Load) -> Event {
+        let Load { peer, first, last, bytes_max } = load;
+        let store = self.members[&id].store();
+        let entries = store.read(first, last, bytes_max);
+        let is_gone = first <= store.durable().base().index;
+        assert!(is_gone || !entries.is_empty(), "{id:?} asks only for what is durable");
+        Event::Loaded { peer, entries }
+    }
+
+    pub(super) fn schedule(&mut self, id: NodeId, after: core::time::Duration, task: Task) {
         self.numbers += 1;
         let (slot, run) = ((self.clock + after, self.numbers), self.members[&id].run);
         self.agenda.insert(slot, (id, run, task));
@@ -106,6 +135,12 @@ impl Cluster {
             Task::Sync(ticket) if member.disk == DiskMood::Working => self.end_sync(id, ticket),
             Task::Sync(_) => {}
             Task::Tell(event) => self.tell(id, event),
+            Task::Load(load) => {
+                let loaded = self.load(id, load);
+                self.tell(id, loaded);
+            }
+            Task::Build(file) => self.end_build(id, file),
+            Task::Transfer(transfer) => self.end_transfer(id, transfer),
         }
     }
 

@@ -1,9 +1,12 @@
 //! Bad weather for a cluster: a seed becomes settings, faults and callers. First it storms, and
 //! only safety is demanded; then the sky clears, and so must everything else.
 
+mod clearing;
+mod groups;
+
 use core::time::Duration;
 
-use raft_core::{Config, Index, NodeId};
+use raft_core::{Config, Index, Lease, NodeId};
 
 use super::{Cluster, Conditions, Dice, DiskMood, Ending, Options, Wake, node};
 
@@ -18,10 +21,20 @@ pub struct Report {
     pub committed: Index,
     /// How the requests ended.
     pub ending: Ending,
+    /// How many reads were served under a lease.
+    pub lease_reads: u64,
+    /// How many snapshots took the place of a state.
+    pub installed: u64,
+    /// So many logs were damaged that no leader may be elected.
+    pub stuck: bool,
 }
 
 /// How long a healed cluster may take, in election timeouts.
 pub const RECOVERY_ELECTIONS_MAX: u32 = 8;
+
+/// And one whose nodes have different settings: who stands without asking, and cannot win, then
+/// disturbs those who ask first.
+pub const RECOVERY_ELECTIONS_MIXED_MAX: u32 = 25;
 
 /// A whole storm: safety always, and after it liveness.
 ///
@@ -31,8 +44,10 @@ pub fn storm(seed: u64, trace: bool) -> Report {
     let mut dice = Dice::new(seed);
     let options = options(seed, trace, &mut dice);
     let (nodes, config) = (options.nodes, options.config.clone());
+    let leases = config.lease.is_some();
     let mut cluster = Cluster::new(options);
-    if dice.chance(200) {
+    let mixed = dice.chance(200);
+    if mixed {
         // Some nodes ask before they stand and some do not; some hand proposals on.
         for id in cluster.ids() {
             let (pre_vote, forward) = (dice.chance(500), dice.chance(500));
@@ -48,7 +63,10 @@ pub fn storm(seed: u64, trace: bool) -> Report {
     }
     let pause_max = dice.pick(&[20, 90, 90, 400]);
     let violent = dice.chance(300);
-    let mut storm = Storm { cluster, dice, proposed: 0, nodes, violent };
+    let changes = dice.chance(700);
+    let mild = dice.pick(&[0, 0, 700, 950]);
+    let mut storm =
+        Storm { cluster, dice, proposed: 0, nodes, violent, mild, leases, changes, mixed };
     for _ in 0..storm.dice.below(150) + 30 {
         let pause = storm.dice.below(pause_max);
         storm.cluster.run_for(Duration::from_millis(pause));
@@ -63,7 +81,12 @@ fn options(seed: u64, trace: bool, dice: &mut Dice) -> Options {
     config.check_quorum = dice.chance(750);
     config.forward_proposals = dice.chance(800);
     config.commit_notice_delay = Duration::from_millis(dice.pick(&[0, 0, 2, 60]));
-    config.commit_notice_delay = Duration::from_millis(dice.pick(&[0, 2]));
+    config.snapshot_tail_entries = dice.pick(&[0, 0, 1, 4, 20]);
+    config.disk_stall_timeout = Duration::from_millis(dice.pick(&[300, 3000]));
+    if config.check_quorum && dice.chance(400) {
+        let margin = Duration::from_millis(dice.pick(&[0, 100, 700]));
+        config.lease = Some(Lease { clock_error_ppm: 0, margin });
+    }
     if dice.chance(600) {
         // Tight: everything that has a bound meets it.
         config.append_bytes_max = dice.pick(&[1, 150, 400, 1 << 20]);
@@ -74,7 +97,8 @@ fn options(seed: u64, trace: bool, dice: &mut Dice) -> Options {
         config.entry_bytes_max = dice.pick(&[6, 1 << 20]);
     }
     let nodes = dice.pick(&[1, 2, 3, 3, 3, 4, 5, 5, 7]);
-    Options { nodes, seed, config, conditions: conditions(dice), trace }
+    let snapshot_every = dice.pick(&[None, Some(1), Some(4), Some(4), Some(15)]);
+    Options { nodes, seed, config, conditions: conditions(dice), snapshot_every, trace }
 }
 
 fn conditions(dice: &mut Dice) -> Conditions {
@@ -87,6 +111,10 @@ fn conditions(dice: &mut Dice) -> Conditions {
         sync: span(&[0, 2_000, 30_000, 300_000]),
         load: span(&[0, 1_000, 50_000, 400_000]),
         apply: span(&[0, 1_000, 100_000]),
+        build: span(&[0, 10_000, 400_000]),
+        transfer: span(&[1_000, 50_000, 800_000, 3_000_000]),
+        late: dice.pick(&[0, 500]),
+        broken: dice.pick(&[0, 0, 300]),
         lost: dice.pick(&[0, 0, 10, 100, 300]),
         repeated: dice.pick(&[0, 0, 10, 300]),
     }
@@ -99,16 +127,31 @@ struct Storm {
     nodes: u64,
     /// Whether there is never a calm moment.
     violent: bool,
+    /// How many faults in a thousand do not happen.
+    mild: u64,
+    /// Whether leases are on: then clocks run alike.
+    leases: bool,
+    /// Whether the nodes' settings differ.
+    mixed: bool,
+    /// Whether the members change.
+    changes: bool,
 }
 
 impl Storm {
     fn someone(&mut self) -> NodeId {
-        node(self.dice.below(self.nodes) + 1)
+        let ids = self.cluster.ids();
+        self.dice.pick(&ids)
     }
 
     /// Someone, but rather the leader.
     fn important(&mut self) -> NodeId {
         let leader = self.cluster.leader().filter(|_| self.dice.chance(500));
+        leader.unwrap_or_else(|| self.someone())
+    }
+
+    /// The leader, but sometimes somebody else.
+    fn leader(&mut self) -> NodeId {
+        let leader = self.cluster.leader().filter(|_| self.dice.chance(900));
         leader.unwrap_or_else(|| self.someone())
     }
 
@@ -122,9 +165,17 @@ impl Storm {
     /// One thing happens.
     fn happen(&mut self) {
         let id = self.important();
-        match self.dice.below(1000) {
+        let what = self.dice.below(1300);
+        if (560..1000).contains(&what) && self.dice.chance(self.mild) {
+            return self.propose(id);
+        }
+        match what {
             0..350 => self.propose(id),
-            350..500 => drop(self.cluster.read(id)),
+            350..450 => drop(self.cluster.read(id)),
+            450..500 => {
+                let id = self.leader();
+                self.cluster.lease_read(id);
+            }
             500..560 => self.repeat(),
             560..620 => self.crash(id),
             620..700 => self.cluster.restart(id),
@@ -137,16 +188,24 @@ impl Storm {
             905..930 => self.wake(id),
             930..945 => self.cluster.set_disk(id, DiskMood::Stalled),
             945..965 => self.cluster.set_disk(id, DiskMood::Working),
+            965..975 if self.leases => {}
             965..975 => {
                 let by = Duration::from_millis(self.dice.below(1500));
                 self.cluster.skip_clock(id, by);
             }
+            975..990 if self.leases => {}
             975..990 => self.cluster.campaign(id),
             990..995 => self.cluster.fail_storage(id),
-            _ => {
+            995..1000 => {
                 let conditions = conditions(&mut self.dice);
                 self.cluster.set_conditions(conditions);
             }
+            1000..1050 => drop(self.cluster.take_snapshot(id)),
+            1050..1200 if self.changes => self.change_members(),
+            1200..1250 => self.hand_over(),
+            1250..1270 => self.damage(id),
+            1270..1290 => self.identify(),
+            _ => {}
         }
     }
 
@@ -216,59 +275,6 @@ impl Storm {
             if let Some(copy) = copy {
                 self.cluster.deliver(copy);
             }
-        }
-    }
-
-    /// The sky clears. In bounded time there is a leader, it commits, every request has ended,
-    /// and all logs and state machines are equal.
-    fn clear(mut self, election_timeout: Duration) -> Report {
-        let cluster = &mut self.cluster;
-        cluster.network().mend_all();
-        cluster.set_conditions(Conditions::default());
-        for id in cluster.ids() {
-            cluster.resume(id, Wake::EarsFirst);
-            cluster.set_disk(id, DiskMood::Working);
-            let failed = cluster.member(id).raft().is_some_and(|raft| raft.deadline().is_none());
-            if failed {
-                cluster.crash(id, 0); // Its storage is replaced by one that works.
-            }
-            cluster.restart(id);
-        }
-        let floor = cluster.oracles().ledger().committed();
-        let term = |cluster: &Cluster| cluster.term();
-        let committed = |cluster: &Cluster| {
-            let leader = cluster.leader()?;
-            let raft = cluster.member(leader).raft()?;
-            let commit = raft.commit_index();
-            (raft.term_at(commit) == Some(raft.term()) && raft.term() == term(cluster))
-                .then_some(leader)
-        };
-        let most = election_timeout * RECOVERY_ELECTIONS_MAX;
-        let recovery = cluster.run_until(most, |cluster| committed(cluster).is_some());
-        let recovery = recovery.unwrap_or_else(|| panic!("no leader commits after {most:?}"));
-        cluster.run_for(election_timeout * 6);
-        let late: Vec<_> = cluster.oracles().requests().open().collect();
-        assert!(late.is_empty(), "requests without an end: {late:?}");
-        let leader = cluster.leader().expect("the leader stays");
-        cluster.propose(leader, ["end"]);
-        cluster.read(leader);
-        cluster.run_for(election_timeout * 2);
-        assert_eq!(cluster.leader(), Some(leader), "the leader stays");
-        let open = cluster.oracles().requests().open().len();
-        assert_eq!(open, 0, "a healthy cluster answers");
-        let (log, machine) =
-            (cluster.member(leader).store().durable().log(), cluster.member(leader).machine());
-        assert!(cluster.oracles().ledger().committed() > floor, "something new is committed");
-        assert_eq!(log.len(), machine.len(), "everything is applied");
-        for (id, member) in cluster.members() {
-            assert!(member.store().durable().log() == log, "{id:?} has another log");
-            assert!(member.machine() == machine, "{id:?} has another state");
-        }
-        Report {
-            nodes: self.nodes,
-            recovery,
-            committed: cluster.oracles().ledger().committed(),
-            ending: cluster.oracles().requests().ending(),
         }
     }
 }

@@ -16,12 +16,16 @@ pub struct Ending {
     pub committed: u64,
     /// Proposals superseded.
     pub superseded: u64,
-    /// Proposals whose fate is not known.
+    /// Proposals and changes whose fate is not known.
     pub unknown: u64,
-    /// Proposals and reads refused.
+    /// Requests of all kinds refused.
     pub refused: u64,
     /// Reads answered.
     pub read: u64,
+    /// Changes of the members made to the end.
+    pub changed: u64,
+    /// Leaderships handed over.
+    pub transferred: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -35,25 +39,47 @@ pub struct Oracle {
     ending: Ending,
 }
 
-/// A request that has not ended: what it proposes, if it does, and since when.
+/// A request that has not ended, and since when it is open.
 #[derive(Clone, Debug)]
 struct Open {
-    payload: Option<Bytes>,
+    what: What,
     since: Instant,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum What {
+    Propose(Bytes),
+    Read,
+    Change,
+    Transfer,
 }
 
 impl Oracle {
     pub(super) fn on_propose(&mut self, id: NodeId, now: Instant, at: Requests, what: &[Bytes]) {
         assert_eq!(at.count, what.len() as u64, "one number for each");
         for (payload, request) in what.iter().zip(at.first.0..) {
-            let open = Open { payload: Some(payload.clone()), since: now };
+            let open = Open { what: What::Propose(payload.clone()), since: now };
             self.open.insert((id, RequestId(request)), open);
         }
     }
 
     pub(super) fn on_read(&mut self, id: NodeId, now: Instant, requests: Requests) {
+        self.ask(id, now, requests, &What::Read);
+    }
+
+    pub(super) fn on_change(&mut self, id: NodeId, now: Instant, requests: Requests) {
+        self.ask(id, now, requests, &What::Change);
+    }
+
+    pub(super) fn on_transfer(&mut self, id: NodeId, now: Instant, requests: Requests) {
+        self.ask(id, now, requests, &What::Transfer);
+    }
+
+    fn ask(&mut self, id: NodeId, now: Instant, requests: Requests, what: &What) {
         for request in requests.first.0..requests.end().0 {
-            self.open.insert((id, RequestId(request)), Open { payload: None, since: now });
+            let open = Open { what: what.clone(), since: now };
+            self.open.insert((id, RequestId(request)), open);
         }
     }
 
@@ -77,16 +103,8 @@ impl Oracle {
         for effect in step.effects {
             match *effect {
                 Effect::Resolve { requests, outcome: Outcome::Committed { first } } => {
-                    self.ending.committed += requests.count;
-                    for (payload, index) in self.close(step, requests).into_iter().zip(first.0..) {
-                        let payload = payload.expect("a proposal is committed, a read is not");
-                        let committed = ledger.committed_payload(Index(index));
-                        assert_eq!(
-                            committed,
-                            Some(&Payload::Command(payload)),
-                            "{:?} says that its proposal is committed at {index}",
-                            step.id
-                        );
+                    for (what, index) in self.close(step, requests).into_iter().zip(first.0..) {
+                        self.check_committed(ledger, step, what, Index(index));
                     }
                 }
                 Effect::Resolve { requests, outcome: Outcome::Superseded } => {
@@ -96,7 +114,8 @@ impl Oracle {
                 Effect::Resolve { requests, outcome: Outcome::Unknown } => {
                     self.ending.unknown += requests.count;
                     let closed = self.close(step, requests);
-                    assert!(closed.iter().all(Option::is_some), "only a proposal is unknown");
+                    let may_be = |what: &What| matches!(what, What::Propose(_) | What::Change);
+                    assert!(closed.iter().all(may_be), "only what changes something is unknown");
                 }
                 Effect::Refuse { requests, .. } => {
                     self.ending.refused += requests.count;
@@ -105,25 +124,55 @@ impl Oracle {
                 Effect::ReadReady { requests, .. } => {
                     self.ending.read += requests.count;
                     let closed = self.close(step, requests);
-                    assert!(closed.iter().all(Option::is_none), "only a read is answered");
+                    let is_read = |what: &What| *what == What::Read;
+                    assert!(closed.iter().all(is_read), "only a read is answered");
+                }
+                Effect::Transferred { request, .. } => {
+                    self.ending.transferred += 1;
+                    let closed = self.close(step, Requests::one(request));
+                    assert_eq!(closed, [What::Transfer], "only leadership is transferred");
                 }
                 _ => {}
             }
         }
     }
 
-    fn close(&mut self, step: &Step<'_>, requests: Requests) -> Vec<Option<Bytes>> {
+    fn check_committed(&mut self, ledger: &Ledger, step: &Step<'_>, what: What, index: Index) {
+        let committed = ledger.committed_payload(index);
+        match what {
+            What::Propose(payload) => {
+                self.ending.committed += 1;
+                assert_eq!(
+                    committed,
+                    Some(&Payload::Command(payload)),
+                    "{:?} says that its proposal is committed at {index}",
+                    step.id
+                );
+            }
+            What::Change => {
+                self.ending.changed += 1;
+                let Some(Payload::Membership(membership)) = committed else {
+                    panic!("{:?} says that the members changed at {index}", step.id);
+                };
+                assert!(!membership.is_joint(), "{:?} ends a change in its middle", step.id);
+            }
+            What::Read | What::Transfer => panic!("only what changes something is committed"),
+        }
+    }
+
+    fn close(&mut self, step: &Step<'_>, requests: Requests) -> Vec<What> {
         assert!(requests.count > 0, "{:?} ends nothing", step.id);
         let numbers = requests.first.0..requests.end().0;
         let close = |number| {
             let open = self.open.remove(&(step.id, RequestId(number)));
-            open.unwrap_or_else(|| panic!("{:?} ends r{number} twice", step.id)).payload
+            open.unwrap_or_else(|| panic!("{:?} ends r{number} twice", step.id)).what
         };
         numbers.map(close).collect()
     }
 
     fn forbid(&mut self, step: &Step<'_>, requests: Requests) {
-        for payload in self.close(step, requests).into_iter().flatten() {
+        for what in self.close(step, requests) {
+            let What::Propose(payload) = what else { continue };
             let place = self.places.get(&payload);
             assert_eq!(place, None, "{:?} denies {payload:?}, which is committed", step.id);
             self.never.insert(payload);

@@ -4,13 +4,13 @@
 
 use raft_core::{AppendReply, Effect, Envelope, Message, NodeId, RoleKind};
 
-use super::Step;
+use super::{Ledger, Step};
 
 #[derive(Clone, Debug, Default)]
 pub struct Oracle;
 
 impl Oracle {
-    pub(super) fn observe(&mut self, step: &Step<'_>) {
+    pub(super) fn observe(&mut self, ledger: &Ledger, step: &Step<'_>) {
         let (raft, id) = (step.raft(), step.id);
         for effect in step.effects {
             let Effect::Send(Envelope { to, term, message, .. }) = effect else { continue };
@@ -22,9 +22,15 @@ impl Oracle {
                     assert_eq!(durable, Some(last.term), "{id:?} stands with a log it may lose");
                 }
                 Message::AppendReply(AppendReply::Accept { matched }) => {
-                    let durable = step.member().store().durable().term_at(*matched);
+                    let image = step.member().store().durable();
+                    if *matched < image.base().index {
+                        continue; // A snapshot covers it.
+                    }
+                    let durable = image.term_at(*matched);
                     assert!(durable.is_some(), "{id:?} acks {matched:?}, which it may lose");
-                    let held = raft.term_at(*matched);
+                    // What an installed snapshot covers was committed.
+                    let covered = ledger.committed_term(*matched);
+                    let held = raft.term_at(*matched).or(covered);
                     assert_eq!(durable, held, "{id:?} acks {matched:?} of a log that is gone");
                     assert_eq!(*term, raft.term(), "{id:?} acks to a leader that is gone");
                 }

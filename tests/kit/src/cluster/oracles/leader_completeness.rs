@@ -24,6 +24,9 @@ impl Oracle {
             if ledger.committed_in(index) >= Some(raft.term()) {
                 break; // Only the leaders of higher terms must have it.
             }
+            if index < raft.base().index {
+                continue; // A snapshot covers it.
+            }
             assert_eq!(
                 raft.term_at(index),
                 ledger.committed_term(index),

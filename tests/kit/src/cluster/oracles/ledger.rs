@@ -1,19 +1,34 @@
 //! What is known of the whole cluster, by nobody in it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use raft_core::{Entry, Index, LogPosition, Payload, Term};
+use raft_core::{Entry, Index, LogPosition, Membership, Payload, Term};
+
+use super::configurations;
 
 /// All entries ever written and all that was ever committed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Ledger {
     /// Every entry that was ever in any log, and the term of the one before it.
     entries: BTreeMap<LogPosition, (Payload, Term)>,
     /// Of each committed index, from 1 on: its term, and the term in which it was committed.
     committed: Vec<(Term, Term)>,
+    /// The committed configurations, the founders' first.
+    memberships: Vec<(Index, Arc<Membership>)>,
 }
 
 impl Ledger {
+    pub(super) fn new(founders: Membership) -> Self {
+        let memberships = vec![(Index::ZERO, Arc::new(founders))];
+        Self { entries: BTreeMap::new(), committed: Vec::new(), memberships }
+    }
+
+    /// The configuration of the committed entry at `index`, and its own index.
+    pub fn membership_at(&self, index: Index) -> (Index, &Arc<Membership>) {
+        configurations::at(&self.memberships, index)
+    }
+
     /// Everything up to here was committed at some node.
     pub fn committed(&self) -> Index {
         Index(self.committed.len() as u64)
@@ -59,6 +74,10 @@ impl Ledger {
         } else {
             assert_eq!(index, self.committed().next(), "commits leave no gap");
             self.committed.push((term, within));
+            let payload = self.payload(LogPosition { term, index });
+            if let Some(Payload::Membership(membership)) = payload {
+                self.memberships.push((index, Arc::clone(membership)));
+            }
         }
     }
 }

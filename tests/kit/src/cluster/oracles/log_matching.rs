@@ -4,7 +4,7 @@
 //! It is enough to look at each entry as it is written: equal index and term must mean equal
 //! payload, and equal term of the entry before. The rest follows by induction.
 
-use raft_core::{Effect, Entry, Index, Term};
+use raft_core::{Effect, Entry, Term};
 
 use super::{Ledger, Step};
 
@@ -27,8 +27,7 @@ impl Oracle {
             let log = step.member().store().live();
             let last = write.truncate.unwrap_or(log.last_index());
             assert_eq!(first.index, last.next(), "a log has no gaps: {:?}", step.id);
-            let before = log.term_at(Index(first.index.0 - 1)).expect("a log has no gaps");
-            let mut before = before;
+            let mut before = log.term_at(first.index.prev()).expect("a log has no gaps");
             for entry in write.entries.iter() {
                 assert!(entry.term >= before, "terms never fall along a log: {:?}", step.id);
                 ledger.write(entry, before);

@@ -6,17 +6,22 @@
 
 use std::collections::BTreeMap;
 
-use raft_core::{Effect, Index, NodeId, RoleKind};
+use raft_core::{Effect, Index, LogPosition, NodeId, Raft, RoleKind};
 
-use super::{Ledger, Step};
+use super::{Ledger, Member, Step};
 
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
     /// How far each node was seen to have committed, in which run.
     seen: BTreeMap<NodeId, (u64, Index)>,
+    installed: u64,
 }
 
 impl Oracle {
+    pub(super) fn installed(&self) -> u64 {
+        self.installed
+    }
+
     pub(super) fn observe_commit(&mut self, ledger: &mut Ledger, step: &Step<'_>) {
         let (raft, run) = (step.raft(), step.member().run());
         let (commit, mut from) = (raft.commit_index(), Index::ZERO);
@@ -36,21 +41,24 @@ impl Oracle {
                 "Raft §5.4.2: only an entry of the leader's own term is committed by counting"
             );
             let holds = |voter: NodeId| {
-                step.members.get(&voter).is_some_and(|member| {
-                    member.store().durable().term_at(commit) == raft.term_at(commit)
-                })
+                step.members.get(&voter).is_some_and(|member| holds(member, raft, commit))
             };
-            let membership = raft.membership();
-            let holders: Vec<_> = membership.voters().filter(|&voter| holds(voter)).collect();
+            // The configuration in force when this step began: what it appends counts later.
+            let (_, membership) = step.member().store().live().membership();
             assert!(
-                holders.len() >= membership.quorum(),
-                "{:?} commits {commit:?}, which is durable only on {holders:?}",
+                membership.has_quorum(holds),
+                "{:?} commits {commit:?}, which is not durable on a majority of {membership:?}",
                 step.id
             );
         }
         for index in (from.0 + 1..=commit.0).map(Index) {
-            let term = raft.term_at(index).expect("what is committed is here");
-            ledger.commit(index, term, raft.term());
+            match raft.term_at(index) {
+                Some(term) => ledger.commit(index, term, raft.term()),
+                None => {
+                    let covered = index < raft.base().index && index <= ledger.committed();
+                    assert!(covered, "{:?} lacks {index:?}, which is committed", step.id);
+                }
+            }
         }
     }
 
@@ -58,6 +66,13 @@ impl Oracle {
         let member = step.member();
         let mut next = member.applied().next();
         for effect in step.effects {
+            if let &Effect::Install { last } = effect {
+                let durable = member.store().durable().snapshot().last;
+                assert_eq!(durable, last, "{:?} installs what is not marked", step.id);
+                assert!(last.index >= next, "{:?} applies in order, and once", step.id);
+                next = last.index.next();
+                self.installed += 1;
+            }
             let &Effect::Apply { first, last } = effect else { continue };
             assert_eq!(first, next, "{:?} applies in order, and once", step.id);
             assert!(first <= last, "{:?} applies something", step.id);
@@ -73,4 +88,14 @@ impl Oracle {
             next = last.next();
         }
     }
+}
+
+/// Whether a member holds the entry at `index` durably, or says that it did before its log was
+/// damaged: it then votes for nobody who does not.
+fn holds(member: &Member, raft: &Raft, index: Index) -> bool {
+    let (image, term) = (member.store().durable(), raft.term_at(index));
+    let claims = image
+        .claim()
+        .is_some_and(|claim| term.is_some_and(|term| claim.last >= LogPosition { term, index }));
+    image.term_at(index) == term || image.base().index > index || claims
 }

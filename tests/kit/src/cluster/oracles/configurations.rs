@@ -1,0 +1,88 @@
+//! **One change of the members at a time** (Raft §6, thesis §4): along every log, voters change
+//! only through a joint phase; a leader appends the next configuration only when the one before
+//! it is committed; and the newest one in snapshot and log is in force, committed or not.
+
+use std::sync::Arc;
+
+use raft_core::{Effect, Index, Membership, NodeId, Payload, RoleKind};
+
+use super::{Ledger, Member, Step};
+use crate::cluster::File;
+
+#[derive(Clone, Debug, Default)]
+pub struct Oracle;
+
+impl Oracle {
+    pub(super) fn observe(&mut self, step: &Step<'_>) {
+        let (raft, log) = (step.raft(), step.member().store().live());
+        for effect in step.effects {
+            let Effect::Persist(write) = effect else { continue };
+            let kept = write.truncate.unwrap_or(log.last_index());
+            let (mut before, known) = log.membership_at(kept);
+            let mut known = Arc::clone(known);
+            for entry in write.entries.iter() {
+                let Payload::Membership(membership) = &entry.payload else { continue };
+                assert!(
+                    follows(&known, membership),
+                    "{:?} writes {membership:?} behind {known:?}",
+                    step.id
+                );
+                if raft.role() == RoleKind::Leader {
+                    let commit = raft.commit_index();
+                    let own = raft.term_at(commit) == Some(raft.term());
+                    assert!(before <= commit && own, "{:?} begins two changes at once", step.id);
+                }
+                (before, known) = (entry.index, Arc::clone(membership));
+            }
+        }
+    }
+
+    /// What a node has in force is what its disk will hold.
+    pub(super) fn after(&self, id: NodeId, member: &Member) {
+        let Some(raft) = member.raft() else { return };
+        if raft.deadline().is_none() {
+            return; // Its storage has failed.
+        }
+        let (index, membership) = member.store().live().membership();
+        assert_eq!(raft.membership_index(), index, "{id:?} has another one in force");
+        assert_eq!(raft.membership(), membership, "{id:?} has another one in force");
+    }
+
+    /// A snapshot says who the members were at its end.
+    pub(super) fn on_snapshot(&self, ledger: &Ledger, id: NodeId, file: &File) {
+        let snapshot = &file.snapshot;
+        let (index, membership) = ledger.membership_at(snapshot.last.index);
+        assert_eq!(snapshot.membership_index, index, "{id:?} keeps an older configuration");
+        assert_eq!(&snapshot.membership, membership, "{id:?} keeps another configuration");
+        let last = file.machine.last().map(raft_core::Entry::position);
+        assert_eq!(last, Some(snapshot.last), "{id:?} takes a snapshot of something else");
+    }
+}
+
+/// Whether `after` may stand behind `before`: voters stay, or a joint phase is entered or left.
+fn follows(before: &Membership, after: &Membership) -> bool {
+    let voters = |of: &Membership| of.voters().collect::<Vec<_>>();
+    let outgoing = |of: &Membership| of.outgoing().collect::<Vec<_>>();
+    let gone = |id: &NodeId| before.was_removed(*id);
+    let comes_back = after.members().iter().any(|member| gone(&member.id));
+    let forgets = before.removed().iter().any(|id| !after.was_removed(*id));
+    if comes_back || forgets || after.voters().len() == 0 {
+        return false;
+    }
+    if before.members().is_empty() {
+        return true; // Somebody new, who learns who the members are.
+    }
+    match (before.is_joint(), after.is_joint()) {
+        (false, false) => voters(before) == voters(after),
+        (false, true) => outgoing(after) == voters(before),
+        (true, false) => voters(before) == voters(after),
+        (true, true) => false,
+    }
+}
+
+/// The configuration of `index`, out of those that are committed.
+pub(super) fn at(known: &[(Index, Arc<Membership>)], index: Index) -> (Index, &Arc<Membership>) {
+    let after = known.partition_point(|(start, _)| *start <= index);
+    let (start, membership) = &known[after - 1];
+    (*start, membership)
+}
