@@ -79,6 +79,18 @@ impl Shared {
         self.demand_flush();
     }
 
+    /// Goes on with `new`, which was written above `old`; unless everything was replaced in the
+    /// meantime. Whether there is more to sweep.
+    pub fn advance(&self, old: &Arc<Base>, new: Base) -> bool {
+        let mut state = self.write();
+        if Arc::ptr_eq(&state.base, old) {
+            state.frozen.take_if(|frozen| frozen.mark == new.mark);
+            self.progress.send_replace(Progress::from(&new));
+            state.base = Arc::new(new);
+        }
+        sweep::is_due(&state.base)
+    }
+
     /// Whether nothing has to be written any more above what `base` has read.
     fn is_over(&self, base: &Arc<Base>) -> bool {
         self.control().is_stopping || !Arc::ptr_eq(&self.read().base, base)
@@ -219,18 +231,7 @@ fn work(shared: &Shared, turn: Turn) -> Result<bool, StoreError> {
         }
         None => return Ok(false),
     };
-    let (progress, is_due) = (Progress::from(&new), sweep::is_due(&new));
-    let mut state = shared.write();
-    if !Arc::ptr_eq(&state.base, &base) {
-        // Everything was replaced in the meantime: this is of no use any more.
-        return Ok(sweep::is_due(&state.base));
-    }
-    state.base = Arc::new(new);
-    if frozen.is_some() {
-        state.frozen = None;
-    }
-    shared.progress.send_replace(progress);
-    Ok(is_due)
+    Ok(shared.advance(&base, new))
 }
 
 /// Waits until the tables have few enough runs to get one more. In tables that were deleted that

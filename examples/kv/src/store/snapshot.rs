@@ -26,6 +26,8 @@ mod outgoing;
 pub use incoming::{SnapshotStatus, snapshot_status};
 pub use load::RevisionBump;
 
+#[cfg(test)]
+pub(super) use blocks::Sealer;
 pub(super) use incoming::Incoming;
 pub(super) use load::load;
 pub(super) use outgoing::Outgoing;

@@ -13,7 +13,7 @@ pub(super) const BLOCK_BYTES: usize = 64 << 10;
 
 /// Closes blocks.
 #[derive(Default)]
-pub(super) struct Sealer {
+pub(in crate::store) struct Sealer {
     sum: u32,
 }
 

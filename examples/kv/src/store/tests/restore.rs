@@ -12,6 +12,7 @@ use super::snapshot::{PATIENCE, everything, read, sample, wait_for_sweep};
 use super::{Fixture, bytes, directory, eager, lazy, put};
 use crate::proto::kontiki::SetMember;
 use crate::proto::kontiki::command::Action;
+use crate::store::base::Base;
 use crate::store::error::SnapshotError;
 use crate::store::snapshot::{Incoming, load};
 use crate::store::tables::Tables;
@@ -39,6 +40,7 @@ fn a_store_is_what_it_was_after_a_snapshot_that_cannot_be_restored() {
     let other = fixture.store().restore(Index(99), &mut &snapshot[..]).expect_err("not its own");
     assert!(matches!(other, StoreError::Snapshot(SnapshotError::OtherIndex { .. })), "{other}");
     assert_eq!(fixture.reader().hash(None).expect("the store works"), before);
+    assert_eq!(fixture.reader().0.read().base.tables.db.keyspace_count(), 3, "no rest is left");
     fixture.put("b", "and on");
     fixture.crash();
     fixture.store().restore(applied, &mut &snapshot[..]).expect("a good one");
@@ -168,6 +170,22 @@ fn readers_see_all_of_the_old_state_or_all_of_the_new_one() {
     assert!(seen.len() <= 2, "{seen:?}");
     // What began to be read before goes on to be what it was.
     assert_eq!(read(before), expected);
+}
+
+#[test]
+fn a_flush_that_was_under_way_does_not_bring_the_old_state_back() {
+    let (source, snapshot) = sample();
+    let mut fixture = Fixture::new(lazy());
+    fixture.put("a", "mine");
+    let shared = Arc::clone(&fixture.reader().0);
+    let old = Arc::clone(&shared.read().base);
+    let applied = Index(source.log.len() as u64);
+    fixture.store().restore(applied, &mut &snapshot[..]).expect("a good snapshot");
+    let late = Base::read(old.tables.clone()).expect("they can still be read");
+    shared.advance(&old, late);
+    assert_eq!(fixture.store().durable_applied(), applied);
+    let restored = fixture.reader().hash(None).expect("the store works");
+    assert_eq!(restored, source.reader().hash(None).expect("the store works"));
 }
 
 #[test]

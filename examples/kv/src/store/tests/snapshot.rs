@@ -18,7 +18,9 @@ use crate::proto::etcdserverpb::RangeRequest;
 use crate::proto::etcdserverpb::request_op::Request;
 use crate::proto::kontiki::SetMember;
 use crate::proto::kontiki::command::Action;
+use crate::store::base::{Upkeep, encode_mark};
 use crate::store::error::SnapshotError;
+use crate::store::snapshot::Sealer;
 use crate::store::{
     Options, Progress, SnapshotStatus, StateHash, StoreError, StoreReader, snapshot_status,
 };
@@ -279,6 +281,37 @@ fn a_snapshot_that_is_damaged_anywhere_is_refused() {
     }
     let longer = [&snapshot[..], b"\0"].concat();
     snapshot_status(&longer[..]).expect_err("something is behind its end");
+}
+
+#[test]
+fn counts_that_do_not_fit_are_noticed_though_every_sum_does() {
+    let state = Fixture::new(lazy()).reader().0.read().clone();
+    let mut header = encode_mark(&state.mark, &Upkeep::default());
+    let mut content = u32::try_from(header.len()).expect("small").to_be_bytes().to_vec();
+    content.append(&mut header);
+    content.extend_from_slice(&[0; 32]);
+    let sealed = |content: &[u8]| {
+        let (mut sealer, mut bytes) = (Sealer::default(), Vec::new());
+        sealer.start(&mut bytes);
+        sealer.block(content, &mut bytes);
+        sealer.block(&[], &mut bytes);
+        snapshot_status(&bytes[..])
+    };
+    assert_eq!(sealed(&content).expect("an empty store").changes, 0);
+    let len = content.len();
+    for at in len - 20..len {
+        content[at] = 1;
+        let error = sealed(&content).expect_err("there is nothing to count");
+        assert!(matches!(error, StoreError::Snapshot(SnapshotError::Damaged { .. })), "{error}");
+        content[at] = 0;
+    }
+}
+
+// Fjall would let go of what other views need.
+#[test]
+fn no_view_of_the_tables_has_number_zero() {
+    let fixture = Fixture::new(lazy());
+    assert!(fixture.reader().0.read().base.snapshot.seqno() > 0);
 }
 
 #[test]
