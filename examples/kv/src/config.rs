@@ -21,7 +21,7 @@ use kontiki::NodeId;
 use tracing_subscriber::EnvFilter;
 
 pub use error::ConfigError;
-pub use identity::{cluster_id, member_id};
+pub use identity::{cluster_id, member_id, restored_cluster_id};
 pub use list::{MemberList, UrlList};
 pub use settings::{ClusterState, LogFormat, Settings};
 pub use url::{HttpUrl, UrlError};
@@ -47,10 +47,20 @@ pub struct Member {
     /// Its `--name`.
     pub name: String,
     /// Where its peers reach it.
-    pub peer_url: HttpUrl,
+    pub peer_urls: Vec<HttpUrl>,
 }
 
-/// A configuration that fits together. `member_id` names one of `initial_cluster`.
+/// How long linearizable reads may be served without asking anybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseReads {
+    /// How far from true time a clock may run, in millionths.
+    pub clock_error_ppm: u32,
+    /// What is taken off beyond that.
+    pub margin: Duration,
+}
+
+/// A configuration that fits together. Whether this node is one of `initial_cluster` counts only
+/// while it has no log; see [`initial_id`](Self::initial_id).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServeConfig {
@@ -72,16 +82,28 @@ pub struct ServeConfig {
     pub initial_cluster_state: ClusterState,
     /// Keeps clusters apart that were made from the same URLs.
     pub initial_cluster_token: String,
-    /// The cluster's id, computed from the ids of its first members.
-    pub cluster_id: u64,
-    /// This node's id.
-    pub member_id: NodeId,
+    /// The id of a cluster that is founded by `initial_cluster`.
+    pub initial_cluster_id: u64,
     /// How often a leader shows that it lives.
     pub heartbeat_interval: Duration,
     /// How long a follower waits for a leader at least; at most twice this.
     pub election_timeout: Duration,
     /// How many applied entries lie between two snapshots.
     pub snapshot_count: u64,
+    /// How many bytes of log lie between two snapshots.
+    pub snapshot_bytes: u64,
+    /// How many entries behind a snapshot stay in the log.
+    pub snapshot_catchup_entries: u64,
+    /// The most bytes of snapshots that are sent in a second.
+    pub snapshot_bytes_per_second: Option<u64>,
+    /// Of live members that have caught up, the one of the highest leads. `None`: as it is.
+    pub priority: Option<u8>,
+    /// Whether linearizable reads are served under a lease.
+    pub lease_reads: Option<LeaseReads>,
+    /// After how long a write counts as stalled.
+    pub disk_stall_timeout: Duration,
+    /// Whether changes of the members are refused that leave no quorum of live voters.
+    pub strict_reconfig_check: bool,
     /// From what size of the store on writes are refused.
     pub quota_backend_bytes: u64,
     /// The largest request that clients may send.
@@ -108,6 +130,9 @@ impl ServeConfig {
     /// # Ok::<(), kontiki_kv::config::ConfigError>(())
     /// ```
     pub fn resolve(settings: Settings) -> Result<Self, ConfigError> {
+        let (heartbeat_interval, election_timeout) =
+            timing(settings.heartbeat_interval, settings.election_timeout)?;
+        let lease_reads = lease_reads(&settings, election_timeout)?;
         let name = settings.name.unwrap_or_else(|| "default".to_owned());
         check_name(&name)?;
         let client = Urls::resolve(
@@ -132,10 +157,6 @@ impl ServeConfig {
             Some(list) => members(list, &token)?,
             None => members(MemberList::alone(&name, &peer.advertise), &token)?,
         };
-        let member_id = find_self(&members, &name, &peer.advertise)?;
-        let (heartbeat_interval, election_timeout) =
-            timing(settings.heartbeat_interval, settings.election_timeout)?;
-
         Ok(Self {
             data_dir: data_dir(settings.data_dir, &name)?,
             name,
@@ -143,14 +164,23 @@ impl ServeConfig {
             advertise_client_urls: client.advertise,
             listen_peer_urls: peer.listen,
             initial_advertise_peer_urls: peer.advertise,
-            cluster_id: cluster_id(members.iter().map(|member| member.id)),
+            initial_cluster_id: cluster_id(members.iter().map(|member| member.id)),
             initial_cluster: members,
             initial_cluster_state: settings.initial_cluster_state.unwrap_or_default(),
             initial_cluster_token: token,
-            member_id,
+            lease_reads,
+            disk_stall_timeout: stall_timeout(settings.disk_stall_timeout, heartbeat_interval)?,
             heartbeat_interval,
             election_timeout,
             snapshot_count: size("snapshot-count", settings.snapshot_count, 100_000, u64::MAX)?,
+            snapshot_bytes: size("snapshot-bytes", settings.snapshot_bytes, 64 << 20, u64::MAX)?,
+            snapshot_catchup_entries: settings.snapshot_catchup_entries.unwrap_or(5000),
+            snapshot_bytes_per_second: settings
+                .snapshot_bytes_per_second
+                .map(|bytes| size("snapshot-bytes-per-second", Some(bytes), 0, u64::MAX))
+                .transpose()?,
+            priority: settings.priority,
+            strict_reconfig_check: settings.strict_reconfig_check.unwrap_or(true),
             // As etcd: zero asks for the default.
             quota_backend_bytes: match settings.quota_backend_bytes {
                 None | Some(0) => QUOTA_BACKEND_BYTES,
@@ -168,9 +198,28 @@ impl ServeConfig {
         })
     }
 
+    /// This node's id in a cluster that `initial_cluster` founds. To be asked only while it has
+    /// no log: from then on it has its id for ever.
+    ///
+    /// # Errors
+    /// This node is not among the members, or with other URLs, or would join nobody but itself.
+    pub fn initial_id(&self) -> Result<NodeId, ConfigError> {
+        let id = find_self(&self.initial_cluster, &self.name, &self.initial_advertise_peer_urls)?;
+        let is_alone = self.initial_cluster.len() == 1;
+        if self.initial_cluster_state == ClusterState::Existing && is_alone {
+            return Err(ConfigError::NobodyToJoin);
+        }
+        Ok(id)
+    }
+
     /// The settings that resolve to this configuration, every one of them stated.
     pub fn to_settings(&self) -> Settings {
-        let list = self.initial_cluster.iter();
+        let member = |member: &Member| {
+            let name = member.name.clone();
+            let pair = move |url: &HttpUrl| (name.clone(), url.clone());
+            member.peer_urls.iter().map(pair).collect::<Vec<_>>()
+        };
+        let ms = |time: Duration| Some(time.as_millis() as u64);
         Settings {
             name: Some(self.name.clone()),
             data_dir: Some(self.data_dir.clone()),
@@ -179,13 +228,22 @@ impl ServeConfig {
             listen_peer_urls: Some(UrlList(self.listen_peer_urls.clone())),
             initial_advertise_peer_urls: Some(UrlList(self.initial_advertise_peer_urls.clone())),
             initial_cluster: Some(MemberList(
-                list.map(|member| (member.name.clone(), member.peer_url.clone())).collect(),
+                self.initial_cluster.iter().flat_map(member).collect(),
             )),
             initial_cluster_state: Some(self.initial_cluster_state),
             initial_cluster_token: Some(self.initial_cluster_token.clone()),
-            heartbeat_interval: Some(self.heartbeat_interval.as_millis() as u64),
-            election_timeout: Some(self.election_timeout.as_millis() as u64),
+            heartbeat_interval: ms(self.heartbeat_interval),
+            election_timeout: ms(self.election_timeout),
             snapshot_count: Some(self.snapshot_count),
+            snapshot_bytes: Some(self.snapshot_bytes),
+            snapshot_catchup_entries: Some(self.snapshot_catchup_entries),
+            snapshot_bytes_per_second: self.snapshot_bytes_per_second,
+            priority: self.priority,
+            lease_reads: Some(self.lease_reads.is_some()),
+            lease_clock_error: self.lease_reads.map(|lease| lease.clock_error_ppm),
+            lease_margin: self.lease_reads.and_then(|lease| ms(lease.margin)),
+            disk_stall_timeout: ms(self.disk_stall_timeout),
+            strict_reconfig_check: Some(self.strict_reconfig_check),
             quota_backend_bytes: Some(self.quota_backend_bytes),
             max_request_bytes: Some(self.max_request_bytes as u64),
             max_txn_ops: Some(self.max_txn_ops as u64),
@@ -275,20 +333,21 @@ fn check_ports_apart(client: &[HttpUrl], peer: &[HttpUrl]) -> Result<(), ConfigE
 
 /// The members of `list`, each with its id, in order of their ids.
 fn members(list: MemberList, token: &str) -> Result<Vec<Member>, ConfigError> {
-    let mut names = BTreeMap::new();
-    let mut members: BTreeMap<NodeId, Member> = BTreeMap::new();
-    for (name, peer_url) in list.0 {
+    let mut urls: BTreeMap<String, Vec<HttpUrl>> = BTreeMap::new();
+    let mut names: BTreeMap<HttpUrl, String> = BTreeMap::new();
+    for (name, url) in list.0 {
         check_name(&name)?;
-        if let Some(other) = names.insert(name.clone(), peer_url.clone()) {
-            return Err(ConfigError::NameTwice { name, urls: [other, peer_url] });
+        if let Some(other) = names.insert(url.clone(), name.clone()) {
+            return Err(ConfigError::PeerUrlTwice { names: [other, name], url });
         }
-        let id = member_id(token, std::slice::from_ref(&peer_url));
-        if let Some(other) = members.get(&id) {
-            let names = [other.name.clone(), name];
-            return Err(ConfigError::PeerUrlTwice { names, url: peer_url });
-        }
-        members.insert(id, Member { id, name, peer_url });
+        urls.entry(name).or_default().push(url);
     }
+    let member = |(name, mut peer_urls): (String, Vec<HttpUrl>)| {
+        peer_urls.sort_unstable();
+        let id = member_id(token, &peer_urls);
+        (id, Member { id, name, peer_urls })
+    };
+    let members: BTreeMap<NodeId, Member> = urls.into_iter().map(member).collect();
     Ok(members.into_values().collect())
 }
 
@@ -298,14 +357,45 @@ fn find_self(members: &[Member], name: &str, advertise: &[HttpUrl]) -> Result<No
         let names = members.iter().map(|member| member.name.clone()).collect();
         return Err(ConfigError::NotAMember { name: name.to_owned(), names });
     };
-    if advertise != std::slice::from_ref(&member.peer_url) {
+    let mut said = advertise.to_vec();
+    said.sort_unstable();
+    if said != member.peer_urls {
         return Err(ConfigError::PeerUrlMismatch {
             name: name.to_owned(),
-            cluster: member.peer_url.clone(),
+            cluster: UrlList(member.peer_urls.clone()),
             advertise: UrlList(advertise.to_vec()),
         });
     }
     Ok(member.id)
+}
+
+fn lease_reads(
+    settings: &Settings,
+    election_timeout: Duration,
+) -> Result<Option<LeaseReads>, ConfigError> {
+    let clock_error_ppm = settings.lease_clock_error.unwrap_or(1000);
+    let margin = settings.lease_margin.map_or(election_timeout / 20, Duration::from_millis);
+    let drift = election_timeout.mul_f64(2.0 * f64::from(clock_error_ppm) / 1e6);
+    if settings.lease_reads != Some(true) {
+        return Ok(None);
+    }
+    if drift + margin >= election_timeout {
+        let election_ms = election_timeout.as_millis() as u64;
+        return Err(ConfigError::LeaseEmpty { election_ms });
+    }
+    Ok(Some(LeaseReads { clock_error_ppm, margin }))
+}
+
+fn stall_timeout(stall: Option<u64>, heartbeat: Duration) -> Result<Duration, ConfigError> {
+    let heartbeat_ms = heartbeat.as_millis() as u64;
+    // Slow heartbeats make it longer, where nobody has set it.
+    let default = (2 * heartbeat_ms).max(3000);
+    let stall_ms = size("disk-stall-timeout", stall, default, u64::MAX)?;
+    let stall = Duration::from_millis(stall_ms);
+    if stall < heartbeat * 2 {
+        return Err(ConfigError::StallTooShort { stall_ms, heartbeat_ms });
+    }
+    Ok(stall)
 }
 
 fn timing(

@@ -1,5 +1,6 @@
 //! A replicated key-value store on Kontiki that speaks the etcd v3 API.
 
+pub mod backup;
 pub mod client;
 pub mod config;
 pub mod proto;

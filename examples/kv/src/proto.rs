@@ -28,7 +28,7 @@ pub mod v3electionpb {
     tonic::include_proto!("v3electionpb");
 }
 
-/// The commands that this store replicates.
+/// The commands that this store replicates, and what operators ask of a node.
 pub mod kontiki {
     tonic::include_proto!("kontiki");
 }

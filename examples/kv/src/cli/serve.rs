@@ -1,11 +1,21 @@
 //! `kontiki serve`: one node, from its settings to its last breath.
+//!
+//! | exit code | why it ended | what to do |
+//! |---|---|---|
+//! | 0 | it was told to | |
+//! | 1 | it cannot start, or something failed | the message says |
+//! | 2 | the settings make no sense | correct them |
+//! | 3 | it was removed from its cluster | delete its data directory; do not start it again |
+//! | 4 | the cluster knows it with another disk, or it runs twice | replace it |
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory};
+use kontiki::StopReason;
 use kontiki_kv::config::{ServeConfig, Settings};
+use kontiki_kv::server::{self, ServeError};
 use tokio::io::AsyncReadExt;
 
 use super::{Failure, logging, show};
@@ -13,10 +23,16 @@ use super::{Failure, logging, show};
 /// How long a node that lost its supervisor may take to stop.
 const ORPHAN_STOP_MAX: Duration = Duration::from_secs(10);
 
+/// Of a node that was removed, and of one that must be replaced: starting them again is no use.
+const REMOVED: u8 = 3;
+const REPLACE: u8 = 4;
+
 /// So many are few; see [`serving_runtime`].
 const FEW_CORES: usize = 2;
 
 #[derive(Args)]
+#[command(after_help = "Exit codes: 0 told to stop, 1 failed, 2 wrong settings, 3 removed from \
+    its cluster, 4 to be replaced (its promises are on another disk, or it runs twice)")]
 pub(super) struct ServeArgs {
     #[command(flatten)]
     settings: Settings,
@@ -37,6 +53,7 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
         None => args.settings,
     };
     let config = ServeConfig::resolve(settings)?;
+    server::check_initial(&config).map_err(failure)?;
     if args.print_config {
         let text = toml::to_string(&config.to_settings())
             .map_err(|error| Failure::new(format!("cannot show the settings: {error}")))?;
@@ -76,7 +93,16 @@ async fn serve(config: ServeConfig, stop_with_stdin: bool) -> Result<(), Failure
         }
         tracing::info!("stopping");
     };
-    kontiki_kv::server::run(config, stop).await.map_err(Failure::new)
+    server::run(config, stop).await.map_err(failure)
+}
+
+fn failure(error: ServeError) -> Failure {
+    match &error {
+        ServeError::Config(_) => Failure::usage(error),
+        ServeError::Stopped(StopReason::Removed) => Failure::new(error).with_code(REMOVED),
+        ServeError::Stopped(StopReason::Impostor(_)) => Failure::new(error).with_code(REPLACE),
+        _ => Failure::new(error),
+    }
 }
 
 /// Returns when the user (Ctrl-C) or the system (SIGTERM) wants this process to end.

@@ -88,7 +88,7 @@ impl Plan {
         // A node would refuse the same; here it is said once, and nothing has been started.
         plan.member_ids = (0..plan.nodes.len())
             .map(|at| ServeConfig::resolve(plan.settings(at)?).map_err(Failure::from))
-            .map(|config| Ok(config?.member_id.get()))
+            .map(|config| Ok(config?.initial_id()?.get()))
             .collect::<Result<_, Failure>>()?;
         Ok(plan)
     }

@@ -104,17 +104,6 @@ pub enum ConfigError {
         /// The URL.
         url: HttpUrl,
     },
-    /// Two members have the same name.
-    #[error(
-        "initial-cluster has the name {name} twice, with {} and {}; \
-         give every member a name of its own and one URL", urls[0], urls[1]
-    )]
-    NameTwice {
-        /// The name.
-        name: String,
-        /// Their URLs.
-        urls: [HttpUrl; 2],
-    },
     /// Two members have the same URL.
     #[error("initial-cluster has {url} for both {} and {}; correct one", names[0], names[1])]
     PeerUrlTwice {
@@ -136,14 +125,14 @@ pub enum ConfigError {
     },
     /// This node says another peer URL of itself than the cluster does.
     #[error(
-        "initial-cluster has {name}={cluster} but initial-advertise-peer-urls is {advertise}; \
-         make them the same"
+        "initial-cluster has {cluster} for {name}, but initial-advertise-peer-urls is \
+         {advertise}; make them the same"
     )]
     PeerUrlMismatch {
         /// This node's name.
         name: String,
         /// What the cluster says.
-        cluster: HttpUrl,
+        cluster: UrlList,
         /// What the node says.
         advertise: UrlList,
     },
@@ -159,6 +148,32 @@ pub enum ConfigError {
         /// The election timeout.
         election_ms: u64,
     },
+    /// Any slow write would depose the leader.
+    #[error(
+        "disk-stall-timeout is {stall_ms} ms, less than two heartbeats of {heartbeat_ms} ms; a \
+         few seconds are usual"
+    )]
+    StallTooShort {
+        /// The stall timeout.
+        stall_ms: u64,
+        /// The interval of heartbeats.
+        heartbeat_ms: u64,
+    },
+    /// Nothing is left of a lease.
+    #[error(
+        "lease-clock-error and lease-margin take up the whole election-timeout of \
+         {election_ms} ms, so that no lease is left; make them smaller"
+    )]
+    LeaseEmpty {
+        /// The election timeout.
+        election_ms: u64,
+    },
+    /// There is nobody to join.
+    #[error(
+        "initial-cluster-state is existing, and initial-cluster has no member but this one; give \
+         the members of the cluster, as kontiki member add has printed them"
+    )]
+    NobodyToJoin,
     /// The log filter cannot be read.
     #[error(
         "log-level {log_level:?} is not a level (error, warn, info, debug, trace) or a filter \

@@ -12,7 +12,8 @@ use super::url::{HttpUrl, UrlError};
 #[serde(try_from = "Text", into = "String")]
 pub struct UrlList(pub Vec<HttpUrl>);
 
-/// Members, each with the URL of its peers' side: `n1=http://a:1,n2=http://b:2`.
+/// Members, each with a URL of its peers' side: `n1=http://a:1,n2=http://b:2`. A member that has
+/// several stands there as often.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Text", into = "String")]
 pub struct MemberList(pub Vec<(String, HttpUrl)>);
@@ -36,8 +37,7 @@ pub enum MemberListError {
 impl MemberList {
     /// The cluster of one node.
     pub(super) fn alone(name: &str, peer_urls: &[HttpUrl]) -> Self {
-        // A second URL is refused by whoever compares them with this list.
-        Self(peer_urls.iter().take(1).map(|url| (name.to_owned(), url.clone())).collect())
+        Self(peer_urls.iter().map(|url| (name.to_owned(), url.clone())).collect())
     }
 }
 

@@ -39,7 +39,7 @@ pub struct Settings {
     #[arg(long, env = "KONTIKI_INITIAL_CLUSTER", value_name = "MEMBERS")]
     pub initial_cluster: Option<MemberList>,
 
-    /// Whether the cluster is founded now or exists [default: new]
+    /// Whether the cluster is founded now, or exists and has this node added [default: new]
     #[arg(long, env = "KONTIKI_INITIAL_CLUSTER_STATE", value_name = "STATE")]
     pub initial_cluster_state: Option<ClusterState>,
 
@@ -58,6 +58,48 @@ pub struct Settings {
     /// Applied entries between two snapshots [default: 100000]
     #[arg(long, env = "KONTIKI_SNAPSHOT_COUNT", value_name = "N")]
     pub snapshot_count: Option<u64>,
+
+    /// Bytes of log between two snapshots [default: 67108864]
+    #[arg(long, env = "KONTIKI_SNAPSHOT_BYTES", value_name = "BYTES")]
+    pub snapshot_bytes: Option<u64>,
+
+    /// Entries behind a snapshot that stay in the log for slow followers [default: 5000]
+    #[arg(long, env = "KONTIKI_SNAPSHOT_CATCHUP_ENTRIES", value_name = "N")]
+    pub snapshot_catchup_entries: Option<u64>,
+
+    /// The most bytes of snapshots that are sent in a second [default: no limit]
+    #[arg(long, env = "KONTIKI_SNAPSHOT_BYTES_PER_SECOND", value_name = "BYTES")]
+    pub snapshot_bytes_per_second: Option<u64>,
+
+    /// Of live members that have caught up, the one of the highest priority leads [default: as it
+    /// is, 0 at first]
+    #[arg(long, env = "KONTIKI_PRIORITY", value_name = "0-255")]
+    pub priority: Option<u8>,
+
+    /// Serve linearizable reads without a round of messages where clocks can be trusted; to be
+    /// set alike on all nodes [default: false]
+    #[arg(long, env = "KONTIKI_LEASE_READS", value_name = "BOOL", num_args = 0..=1,
+        require_equals = true, default_missing_value = "true")]
+    pub lease_reads: Option<bool>,
+
+    /// How far from true time a clock may run, in millionths [default: 1000]
+    #[arg(long, env = "KONTIKI_LEASE_CLOCK_ERROR", value_name = "PPM")]
+    pub lease_clock_error: Option<u32>,
+
+    /// Milliseconds that are taken off a lease beyond that [default: a twentieth of
+    /// --election-timeout]
+    #[arg(long, env = "KONTIKI_LEASE_MARGIN", value_name = "MS")]
+    pub lease_margin: Option<u64>,
+
+    /// Milliseconds of one write after which a leader takes its disk for stalled and yields
+    /// [default: 3000]
+    #[arg(long, env = "KONTIKI_DISK_STALL_TIMEOUT", value_name = "MS")]
+    pub disk_stall_timeout: Option<u64>,
+
+    /// Refuse changes of the members that leave no quorum of live voters [default: true]
+    #[arg(long, env = "KONTIKI_STRICT_RECONFIG_CHECK", value_name = "BOOL", num_args = 0..=1,
+        require_equals = true, default_missing_value = "true")]
+    pub strict_reconfig_check: Option<bool>,
 
     /// The size of the data from which on writes are refused; 0 is the default [default: 2 GiB]
     #[arg(long, env = "KONTIKI_QUOTA_BACKEND_BYTES", value_name = "BYTES")]
@@ -147,6 +189,15 @@ impl Settings {
             heartbeat_interval,
             election_timeout,
             snapshot_count,
+            snapshot_bytes,
+            snapshot_catchup_entries,
+            snapshot_bytes_per_second,
+            priority,
+            lease_reads,
+            lease_clock_error,
+            lease_margin,
+            disk_stall_timeout,
+            strict_reconfig_check,
             quota_backend_bytes,
             max_request_bytes,
             max_txn_ops,

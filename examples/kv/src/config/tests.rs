@@ -20,7 +20,9 @@ fn without_any_setting_there_is_a_cluster_of_one() {
     assert_eq!(config.listen_peer_urls, [HttpUrl::localhost(2380)]);
     assert_eq!(config.initial_advertise_peer_urls, [HttpUrl::localhost(2380)]);
     assert_eq!(config.initial_cluster.len(), 1);
-    assert_eq!(config.initial_cluster[0].id, config.member_id);
+    assert_eq!(config.initial_id(), Ok(config.initial_cluster[0].id));
+    assert!(config.strict_reconfig_check && config.lease_reads.is_none());
+    assert_eq!(config.disk_stall_timeout, Duration::from_secs(3));
     assert_eq!(config.heartbeat_interval, Duration::from_millis(100));
     assert_eq!(config.election_timeout, Duration::from_millis(1000));
     assert_eq!(config.max_request_bytes, 1_572_864);
@@ -51,6 +53,14 @@ fn a_configuration_survives_being_written_and_read() {
          initial-advertise-peer-urls = 'http://n2:2380'
          initial-cluster = 'n1=http://n1:2380,n2=http://n2:2380,n3=http://n3:2380'
          initial-cluster-state = 'existing'
+         strict-reconfig-check = false
+         lease-reads = true
+         lease-margin = 7
+         priority = 3
+         disk-stall-timeout = 900
+         snapshot-bytes = 5
+         snapshot-bytes-per-second = 6
+         snapshot-catchup-entries = 0
          quota-backend-bytes = 0
          log-level = 'info,raft_grpc=debug'",
     )
@@ -72,8 +82,8 @@ fn every_node_computes_the_same_ids() {
     };
     let [one, two] = [node("n1", "a", cluster), node("n2", "b", turned)];
     assert_eq!(one.initial_cluster, two.initial_cluster);
-    assert_eq!(one.cluster_id, two.cluster_id);
-    assert_ne!(one.member_id, two.member_id);
+    assert_eq!(one.initial_cluster_id, two.initial_cluster_id);
+    assert_ne!(one.initial_id(), two.initial_id());
 }
 
 #[test]
@@ -110,30 +120,19 @@ fn every_refusal_says_what_to_do() {
         ),
         ("advertise-client-urls = 'http://0.0.0.0:2379'", "which nobody can dial"),
         (
-            "initial-cluster = 'default=http://localhost:2380,default=http://b:2'",
-            "the name default twice, with http://localhost:2380 and http://b:2",
-        ),
-        (
             "initial-cluster = 'default=http://localhost:2380,b=http://localhost:2380'",
             "http://localhost:2380 for both default and b",
-        ),
-        (
-            "initial-cluster = 'a=http://localhost:2380,b=http://b:2380'",
-            "set --name to one of them or add default=URL",
-        ),
-        ("initial-cluster = ''", "the name default is not in initial-cluster"),
-        (
-            "initial-cluster = 'default=http://a:2380'",
-            "initial-advertise-peer-urls is http://localhost:2380; make them the same",
-        ),
-        (
-            "initial-advertise-peer-urls = 'http://a:1,http://b:1'",
-            "initial-advertise-peer-urls is http://a:1,http://b:1; make them the same",
         ),
         ("heartbeat-interval = 0", "heartbeat-interval is zero"),
         ("election-timeout = 0", "election-timeout is zero"),
         ("election-timeout = 499", "make it at least 500 ms or lower heartbeat-interval"),
         ("election-timeout = 50001", "election-timeout is 50001, and 50000 is the most"),
+        ("disk-stall-timeout = 0", "disk-stall-timeout is zero"),
+        ("disk-stall-timeout = 199", "less than two heartbeats of 100 ms"),
+        ("lease-reads = true\nlease-margin = 998", "take up the whole election-timeout of 1000 ms"),
+        ("lease-reads = true\nlease-clock-error = 500000", "so that no lease is left"),
+        ("snapshot-bytes = 0", "snapshot-bytes is zero"),
+        ("snapshot-bytes-per-second = 0", "snapshot-bytes-per-second is zero"),
         ("snapshot-count = 0", "snapshot-count is zero; give it at least one (100000"),
         ("max-request-bytes = 0", "max-request-bytes is zero"),
         ("max-request-bytes = 8388608", "and 7340032 is the most"),
@@ -145,6 +144,45 @@ fn every_refusal_says_what_to_do() {
 }
 
 #[test]
+fn who_this_node_is_counts_only_while_it_has_no_log() {
+    for (toml, expected) in [
+        (
+            "initial-cluster = 'a=http://localhost:2380,b=http://b:2380'",
+            "set --name to one of them or add default=URL",
+        ),
+        ("initial-cluster = ''", "the name default is not in initial-cluster"),
+        (
+            "initial-cluster = 'default=http://a:2380'",
+            "initial-advertise-peer-urls is http://localhost:2380; make them the same",
+        ),
+        (
+            "initial-cluster = 'default=http://a:1'\n\
+             initial-advertise-peer-urls = 'http://a:1,http://b:1'",
+            "initial-advertise-peer-urls is http://a:1,http://b:1; make them the same",
+        ),
+        ("initial-cluster-state = 'existing'", "as kontiki member add has printed them"),
+    ] {
+        let config = resolve(toml).expect("it does for a node that has a log");
+        let error = config.initial_id().expect_err(toml).to_string();
+        assert!(error.contains(expected), "{toml}\n  gives   {error}\n  not     {expected}");
+    }
+}
+
+#[test]
+fn a_member_may_have_several_urls_in_any_order() {
+    let config = resolve(
+        "initial-cluster = 'default=http://b:1,c=http://c:1,default=http://a:1'
+         initial-advertise-peer-urls = 'http://b:1,http://a:1'",
+    )
+    .expect("fits");
+    let urls = [HttpUrl::new("a", 1), HttpUrl::new("b", 1)];
+    let own = config.initial_id().expect("a member");
+    assert_eq!(own, member_id("etcd-cluster", &urls));
+    let member = config.initial_cluster.iter().find(|it| it.id == own).expect("a member");
+    assert_eq!(member.peer_urls, urls);
+}
+
+#[test]
 fn a_file_with_an_unknown_key_or_value_is_refused_by_name() {
     for (toml, expected) in [
         ("nmae = 'a'", "unknown field `nmae`"),
@@ -152,6 +190,8 @@ fn a_file_with_an_unknown_key_or_value_is_refused_by_name() {
         ("[serve]\nname = 'a'", "unknown field `serve`"),
         ("heartbeat-interval = 'soon'", "invalid type: string \"soon\", expected u64"),
         ("heartbeat-interval = -1", "invalid value: integer `-1`"),
+        ("priority = 256", "invalid value: integer `256`"),
+        ("lease-reads = 'often'", "expected a boolean"),
         ("initial-cluster-state = 'old'", "unknown variant `old`, expected `new` or `existing`"),
         ("listen-client-urls = 7", "expected a text, or an array of texts"),
         ("listen-client-urls = 'https://a:1'", "https is not supported yet"),

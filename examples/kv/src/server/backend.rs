@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kontiki::{Applied, Consistency, Node, ProposeError, ReadError, Refused};
+use kontiki::{Applied, Consistency, Node, NodeId, ProposeError, ReadError, ReadPermit, Refused};
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
@@ -18,35 +18,34 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// How much larger than a request a gRPC message may be; as etcd's.
 const MESSAGE_OVERHEAD_BYTES: usize = 512 << 10;
 /// How long to wait before asking a leader again that was not one.
-const RETRY_PAUSE: Duration = Duration::from_millis(5);
+pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
 /// The node, its store, and its settings. Clones share them.
 #[derive(Clone)]
 pub(super) struct Backend {
+    pub(super) id: NodeId,
+    pub(super) cluster_id: u64,
     pub(super) node: Node<Response>,
     pub(super) reader: StoreReader,
     pub(super) config: Arc<ServeConfig>,
 }
 
 impl Backend {
-    pub(super) fn new(node: Node<Response>, reader: StoreReader, config: Arc<ServeConfig>) -> Self {
-        Self { node, reader, config }
-    }
-
     /// The largest gRPC message that is taken.
     pub(super) fn message_bytes_max(&self) -> usize {
         self.config.max_request_bytes.saturating_add(MESSAGE_OVERHEAD_BYTES)
     }
 
-    fn request_timeout(&self) -> Duration {
-        REQUEST_TIMEOUT + 2 * self.config.election_timeout
+    /// Until when a request that begins now must have ended.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + REQUEST_TIMEOUT + 2 * self.config.election_timeout
     }
 
     /// The header of an answer from the state at `revision`.
     pub(super) fn header(&self, revision: i64) -> Option<ResponseHeader> {
         Some(ResponseHeader {
-            cluster_id: self.config.cluster_id,
-            member_id: self.config.member_id.get(),
+            cluster_id: self.cluster_id,
+            member_id: self.id.get(),
             revision,
             raft_term: self.node.leadership().current().term.0,
         })
@@ -75,13 +74,14 @@ impl Backend {
         if command.len() > self.config.max_request_bytes {
             return Err(KvError::RequestTooLarge.into());
         }
-        let deadline = Instant::now() + self.request_timeout();
+        let deadline = self.deadline();
         loop {
             let outcome = timeout_at(deadline, self.node.propose(command.clone())).await;
             match outcome.map_err(|_| timed_out())? {
                 Ok(Applied { response, .. }) => return response.map_err(Status::from),
                 Err(
-                    ProposeError::NotLeader { .. } | ProposeError::Refused(Refused::Superseded),
+                    ProposeError::NotLeader { .. }
+                    | ProposeError::Refused(Refused::Superseded | Refused::HandingOver),
                 ) => {
                     self.wait_for_leader(deadline).await?;
                 }
@@ -104,11 +104,33 @@ impl Backend {
 
     /// Waits until the store here holds everything that was acknowledged anywhere before.
     pub(super) async fn linearizable(&self) -> Result<(), Status> {
-        let deadline = Instant::now() + self.request_timeout();
+        // Without a lease it stays valid.
+        self.permit(Consistency::Linearizable).await.map(drop)
+    }
+
+    /// Looks at a state of the store that holds everything that was acknowledged anywhere before.
+    /// Looks twice where a lease has ended meanwhile.
+    pub(super) async fn look<T, F: Future<Output = Result<T, Status>>>(
+        &self,
+        look: impl Fn() -> F,
+    ) -> Result<T, Status> {
+        if self.config.lease_reads.is_some() {
+            let permit = self.permit(Consistency::Lease).await?;
+            let seen = look().await?;
+            if permit.still_valid() {
+                return Ok(seen);
+            }
+        }
+        self.linearizable().await?;
+        look().await
+    }
+
+    async fn permit(&self, consistency: Consistency) -> Result<ReadPermit, Status> {
+        let deadline = self.deadline();
         loop {
-            let outcome = timeout_at(deadline, self.node.read(Consistency::Linearizable)).await;
+            let outcome = timeout_at(deadline, self.node.read(consistency)).await;
             match outcome.map_err(|_| timed_out())? {
-                Ok(_) => return Ok(()),
+                Ok(permit) => return Ok(permit),
                 Err(ReadError::Overloaded) => {
                     return Err(Status::resource_exhausted("etcdserver: too many requests"));
                 }
@@ -119,7 +141,7 @@ impl Backend {
         }
     }
 
-    async fn wait_for_leader(&self, deadline: Instant) -> Result<(), Status> {
+    pub(super) async fn wait_for_leader(&self, deadline: Instant) -> Result<(), Status> {
         let mut leadership = self.node.leadership();
         let known = timeout_at(deadline, leadership.wait_for(|now| now.leader.is_some())).await;
         match known {
@@ -133,10 +155,10 @@ impl Backend {
     }
 }
 
-fn timed_out() -> Status {
+pub(super) fn timed_out() -> Status {
     Status::new(Code::Unavailable, "etcdserver: request timed out")
 }
 
-fn stopped() -> Status {
+pub(super) fn stopped() -> Status {
     Status::new(Code::Unavailable, "etcdserver: server stopped")
 }

@@ -27,17 +27,19 @@ impl Kv for Backend {
         self.require_leader(request.metadata())?;
         let request = request.into_inner();
         validate_range(&request)?;
-        if !request.serializable {
-            self.linearizable().await?;
-        }
         let is_quick = request.range_end.is_empty()
             || (1..=QUICK_KEYS_MAX).contains(&request.limit) && !request.count_only;
-        let mut response = if is_quick {
-            self.reader.range(&request)?
-        } else {
-            let reader = self.reader.clone();
-            blocking(move || reader.range(&request)).await?
+        let is_serializable = request.serializable;
+        let look = || {
+            let (reader, request) = (self.reader.clone(), request.clone());
+            async move {
+                match is_quick {
+                    true => Ok(reader.range(&request)?),
+                    false => blocking(move || reader.range(&request)).await,
+                }
+            }
         };
+        let mut response = if is_serializable { look().await? } else { self.look(look).await? };
         self.complete(&mut response.header);
         Ok(Response::new(response))
     }
@@ -85,11 +87,11 @@ impl Kv for Backend {
         let request = request.into_inner();
         validate_txn(&request, self.config.max_txn_ops)?;
         let mut response = if only_reads(&request) {
-            if !is_serializable(&request) {
-                self.linearizable().await?;
-            }
-            let reader = self.reader.clone();
-            blocking(move || reader.txn(request)).await?
+            let look = || {
+                let (reader, request) = (self.reader.clone(), request.clone());
+                blocking(move || reader.txn(request))
+            };
+            if is_serializable(&request) { look().await? } else { self.look(look).await? }
         } else {
             match self.propose(Action::Txn(request)).await? {
                 Answer::Txn(response) => response,
@@ -123,7 +125,7 @@ impl Kv for Backend {
 }
 
 /// Reads on a thread that may block.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Status> {
     let done = tokio::task::spawn_blocking(read).await;

@@ -1,8 +1,19 @@
-//! The Maintenance service, as far as it goes yet: what a node says of itself.
+//! The Maintenance service, as far as it goes yet: what a node says of itself, backups, and who
+//! leads.
 
+use std::io::Read;
+
+use bytes::Bytes;
+use kontiki::NodeId;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::backend::Backend;
+use super::kv::blocking;
+use super::members::Via;
+use super::refusal;
+use crate::backup::Sealed;
 use crate::proto::etcdserverpb::alarm_request::AlarmAction;
 use crate::proto::etcdserverpb::maintenance_server::Maintenance;
 use crate::proto::etcdserverpb::{
@@ -13,13 +24,16 @@ use crate::proto::etcdserverpb::{
 
 /// The etcd version whose API is spoken. Several programs refuse to work with less.
 const API_VERSION: &str = "3.5.21";
+/// How much of a backup is in one message, and how many messages are made ahead.
+const CHUNK_BYTES: usize = 64 << 10;
+const CHUNKS_AHEAD: usize = 4;
 
 #[tonic::async_trait]
 impl Maintenance for Backend {
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
         let (status, size) = (self.node.status(), self.reader.size());
         let leader = status.leadership.leader.map_or(0, |leader| leader.get());
-        let errors = if leader == 0 { vec!["etcdserver: no leader".into()] } else { vec![] };
+        let errors = errors(&status);
         Ok(Response::new(StatusResponse {
             header: self.header(self.reader.revision()),
             version: API_VERSION.into(),
@@ -30,7 +44,7 @@ impl Maintenance for Backend {
             raft_applied_index: status.applied.0,
             errors,
             db_size_in_use: signed(size.bytes_in_use),
-            is_learner: false,
+            is_learner: status.members.membership.is_learner(self.id),
             storage_version: String::new(),
             db_size_quota: signed(self.config.quota_backend_bytes),
             downgrade_info: None,
@@ -59,27 +73,73 @@ impl Maintenance for Backend {
     }
 
     async fn hash(&self, _: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {
-        Err(later("Hash"))
+        let reader = self.reader.clone();
+        let hash = blocking(move || reader.hash(None)).await?;
+        Ok(Response::new(HashResponse { header: self.header(hash.revision), hash: hash.hash }))
     }
 
-    async fn hash_kv(&self, _: Request<HashKvRequest>) -> Result<Response<HashKvResponse>, Status> {
-        Err(later("HashKV"))
+    /// The same on all members at one revision; another number than etcd's, whose bytes differ.
+    async fn hash_kv(
+        &self,
+        request: Request<HashKvRequest>,
+    ) -> Result<Response<HashKvResponse>, Status> {
+        let (reader, revision) = (self.reader.clone(), request.into_inner().revision);
+        let hash = blocking(move || reader.hash(Some(revision))).await?;
+        Ok(Response::new(HashKvResponse {
+            header: self.header(self.reader.revision()),
+            hash: hash.hash,
+            compact_revision: hash.compacted,
+            hash_revision: hash.revision,
+        }))
     }
 
-    type SnapshotStream = tokio_stream::Empty<Result<SnapshotResponse, Status>>;
+    type SnapshotStream = ReceiverStream<Result<SnapshotResponse, Status>>;
 
+    /// A backup of what this node has applied, leader or not: it works without a quorum too.
     async fn snapshot(
         &self,
         _: Request<SnapshotRequest>,
     ) -> Result<Response<Self::SnapshotStream>, Status> {
-        Err(later("Snapshot"))
+        let snapshot =
+            self.reader.snapshot().map_err(|error| Status::internal(error.to_string()))?;
+        let header = self.header(self.reader.revision());
+        let expected = self.reader.size().bytes_in_use;
+        let (chunks, received) = mpsc::channel(CHUNKS_AHEAD);
+        tokio::task::spawn_blocking(move || {
+            let mut sealed = Sealed::new(snapshot);
+            let mut sent = 0;
+            loop {
+                let chunk = read_chunk(&mut sealed);
+                let is_last = chunk.as_ref().map_or(true, |chunk| chunk.len() < CHUNK_BYTES);
+                let message = chunk.map(|blob| {
+                    sent += blob.len() as u64;
+                    // An estimate, but never zero before the end.
+                    let left = if is_last { 0 } else { expected.saturating_sub(sent).max(1) };
+                    let version = API_VERSION.into();
+                    SnapshotResponse { header, remaining_bytes: left, blob, version }
+                });
+                // A client that has gone wants no more.
+                if chunks.blocking_send(message).is_err() || is_last {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(received)))
     }
 
     async fn move_leader(
         &self,
-        _: Request<MoveLeaderRequest>,
+        request: Request<MoveLeaderRequest>,
     ) -> Result<Response<MoveLeaderResponse>, Status> {
-        Err(later("MoveLeader"))
+        // As etcd's, only the leader does it; the Admin service asks the leader.
+        if !self.node.leadership().current().is_leader() {
+            return Err(refusal::not_leader());
+        }
+        let target = NodeId::new(request.into_inner().target_id).ok_or_else(refusal::bad_target)?;
+        if target != self.id {
+            self.transfer(Some(target), Via::Member).await?;
+        }
+        Ok(Response::new(MoveLeaderResponse { header: None }))
     }
 
     async fn downgrade(
@@ -88,6 +148,30 @@ impl Maintenance for Backend {
     ) -> Result<Response<DowngradeResponse>, Status> {
         Err(later("Downgrade"))
     }
+}
+
+/// What is wrong with this node, in words.
+fn errors(status: &kontiki::Status) -> Vec<String> {
+    let mut errors = Vec::new();
+    if status.leadership.leader.is_none() {
+        errors.push("etcdserver: no leader".to_owned());
+    }
+    if status.is_storage_stalled {
+        errors.push("the disk of the log is stalled".to_owned());
+    }
+    if let Some(claim) = status.claim {
+        let missing = claim.last.index;
+        errors.push(format!("the log was damaged, and is being repaired up to {missing}"));
+    }
+    errors
+}
+
+/// The next bytes: fewer than a chunk only at the end.
+fn read_chunk(source: &mut impl Read) -> Result<Bytes, Status> {
+    let mut chunk = Vec::with_capacity(CHUNK_BYTES);
+    let read = source.take(CHUNK_BYTES as u64).read_to_end(&mut chunk);
+    read.map_err(|error| Status::internal(format!("the snapshot cannot be read: {error}")))?;
+    Ok(chunk.into())
 }
 
 fn signed(bytes: u64) -> i64 {

@@ -6,6 +6,7 @@
 //! ```
 
 mod accept;
+mod admin;
 mod authority;
 mod backend;
 mod cluster;
@@ -13,8 +14,12 @@ mod kv;
 mod limits;
 mod machine;
 mod maintenance;
+mod members;
+mod origin;
 mod publish;
+mod refusal;
 mod unknown;
+mod wire;
 
 use std::future::Future;
 use std::io;
@@ -22,21 +27,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kontiki::raft_storage::{self, Wal};
-use kontiki::{Builder, StartError, StopReason};
+use kontiki::{Builder, NodeId, StartError, StopReason};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_stream::StreamExt;
 use tonic::transport::Server;
 
-use crate::config::{HttpUrl, ServeConfig};
+use crate::config::{ConfigError, HttpUrl, ServeConfig};
 use crate::proto::etcdserverpb::cluster_server::{self, ClusterServer};
 use crate::proto::etcdserverpb::kv_server::{self, KvServer};
 use crate::proto::etcdserverpb::maintenance_server::{self, MaintenanceServer};
-use crate::store::{self, Store, StoreError};
+use crate::proto::kontiki::admin_server::{self, AdminServer};
+use crate::store::{self, Store, StoreError, StoreReader};
 use authority::Named;
 use backend::Backend;
 use limits::Limits;
 use machine::Machine;
+use origin::Origin;
 use unknown::Unknown;
 
 /// How many bytes of a segment of the log: many small ones are dropped sooner than a large one.
@@ -49,6 +56,7 @@ const SERVICES: &[&str] = &[
     kv_server::SERVICE_NAME,
     cluster_server::SERVICE_NAME,
     maintenance_server::SERVICE_NAME,
+    admin_server::SERVICE_NAME,
     "grpc.health.v1.Health",
 ];
 
@@ -86,6 +94,25 @@ pub enum ServeError {
         /// Where its log should be.
         log: String,
     },
+    /// The settings do not say who this node is.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The cluster that is to be joined does not answer, or does not know this node.
+    #[error("{0}")]
+    Join(String),
+    /// The directory is another node's.
+    #[error(
+        "{dir} belongs to the node {found}, and this node is named {name}: give it its own \
+         --data-dir, or start it with --name={found}"
+    )]
+    OtherName {
+        /// The directory.
+        dir: String,
+        /// The name of the node that it belongs to.
+        found: String,
+        /// The name of this node.
+        name: String,
+    },
     /// The store cannot be opened.
     #[error(
         "cannot open the store in {path}: {error}; if it is damaged, move it away: the node \
@@ -120,17 +147,24 @@ pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<
     // The log comes first: it says whose directory this is, and keeps other processes out.
     let path = config.data_dir.join("store");
     check_log(&config, &path)?;
-    let opened = engine(&config).open().await?;
+    let origin = Origin::find(&config).await?;
+    let opened = engine(&config, &origin).open().await?;
     let (store, reader) = Store::open(&path, &store::Options::default())
         .map_err(|error| ServeError::Store { path: path.display().to_string(), error })?;
+    let (id, cluster_id) = (origin.id(), opened.cluster_id());
+    check_name(&config, id, &reader)?;
+    for repair in &opened.recovered().repairs {
+        tracing::warn!("{repair}");
+    }
     let node = opened.start(Machine(store))?;
     let config = Arc::new(config);
-    let backend = Backend::new(node.clone(), reader, Arc::clone(&config));
+    let backend =
+        Backend { id, cluster_id, node: node.clone(), reader, config: Arc::clone(&config) };
 
     let (ending, mut ended) = watch::channel(());
     let served = serve(backend.clone(), listeners, async move { drop(ended.changed().await) });
     let published = tokio::spawn(publish::publish(backend));
-    tracing::info!(name = config.name, id = %config.member_id, cluster = format!("{:x}", config.cluster_id),
+    tracing::info!(name = config.name, %id, cluster = format!("{cluster_id:x}"),
         clients = %list(&config.listen_client_urls), peers = %list(&config.listen_peer_urls),
         data_dir, "serving");
 
@@ -155,16 +189,42 @@ pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<
     }
 }
 
+/// Refuses settings by which a node without a log can neither found a cluster nor join one.
+///
+/// # Errors
+/// What is wrong with them, or with the directory.
+pub fn check_initial(config: &ServeConfig) -> Result<(), ServeError> {
+    if !has_log(config)? {
+        config.initial_id()?;
+    }
+    Ok(())
+}
+
+fn has_log(config: &ServeConfig) -> Result<bool, ServeError> {
+    Wal::exists(&log_dir(config), &raft_storage::Options::default())
+        .map_err(|error| StartError::Storage(error.to_string()).into())
+}
+
 /// A store is made after its log, so one without a log has lost it.
 fn check_log(config: &ServeConfig, store: &Path) -> Result<(), ServeError> {
-    let log = log_dir(config);
-    let exists = Wal::exists(&log, &raft_storage::Options::default())
-        .map_err(|error| StartError::Storage(error.to_string()))?;
-    if !exists && store.exists() {
-        let (store, log) = (store.display().to_string(), log.display().to_string());
+    if !has_log(config)? && store.exists() {
+        let (store, log) = (store.display().to_string(), log_dir(config).display().to_string());
         return Err(ServeError::LogLost { store, log });
     }
     Ok(())
+}
+
+/// A node has its id from its log, so a mistaken directory would make it another member.
+fn check_name(config: &ServeConfig, id: NodeId, reader: &StoreReader) -> Result<(), ServeError> {
+    let members = reader.members();
+    match members.get(&id.get()).filter(|member| member.name != config.name) {
+        None => Ok(()),
+        Some(other) => Err(ServeError::OtherName {
+            dir: config.data_dir.display().to_string(),
+            found: other.name.clone(),
+            name: config.name.clone(),
+        }),
+    }
 }
 
 fn log_dir(config: &ServeConfig) -> PathBuf {
@@ -183,17 +243,24 @@ async fn listen(config: &ServeConfig) -> Result<Vec<TcpListener>, ServeError> {
     Ok(listeners)
 }
 
-fn engine(config: &ServeConfig) -> Builder {
-    let mut builder = Builder::new(config.member_id.get())
-        .cluster_id(config.cluster_id)
+fn engine(config: &ServeConfig, origin: &Origin) -> Builder {
+    let mut builder = origin
+        .builder(config)
         .data_dir(log_dir(config))
         .heartbeat_interval(config.heartbeat_interval)
         .election_timeout(config.election_timeout)
         .entry_bytes_max(config.max_request_bytes)
         .recent_bytes_max(RECENT_BYTES_MAX)
-        .segment_bytes(SEGMENT_BYTES);
-    for member in &config.initial_cluster {
-        builder = builder.member(member.id.get(), member.peer_url.authority());
+        .segment_bytes(SEGMENT_BYTES)
+        .snapshot_entries(config.snapshot_count)
+        .snapshot_bytes(config.snapshot_bytes)
+        .snapshot_tail_entries(config.snapshot_catchup_entries)
+        .disk_stall_timeout(config.disk_stall_timeout);
+    if let Some(bytes) = config.snapshot_bytes_per_second {
+        builder = builder.snapshot_bytes_per_second(bytes);
+    }
+    if let Some(lease) = config.lease_reads {
+        builder = builder.lease_reads(lease.clock_error_ppm, lease.margin);
     }
     for url in &config.listen_peer_urls {
         let address = url.bind_address().map_or_else(|| url.authority(), |at| at.to_string());
@@ -220,7 +287,8 @@ async fn serve(
                 .max_encoding_message_size(usize::MAX),
         )
         .add_service(ClusterServer::new(backend.clone()))
-        .add_service(MaintenanceServer::new(backend))
+        .add_service(MaintenanceServer::new(backend.clone()))
+        .add_service(AdminServer::new(backend))
         .add_service(health_service)
         .serve_with_incoming_shutdown(incoming, stop)
         .await

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use kontiki::raft_core::Change;
 use tokio::time::sleep;
+use tonic::Status;
 
 use super::backend::Backend;
 use crate::config::HttpUrl;
@@ -15,22 +17,29 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// Replicates what this node says of itself, unless the cluster knows it already. Saying it
 /// twice does no harm.
 pub(super) async fn publish(backend: Backend) {
+    while let Err(status) = try_to(&backend).await {
+        tracing::debug!(%status, "could not tell the cluster about this node yet");
+        sleep(RETRY_PAUSE).await;
+    }
+}
+
+async fn try_to(backend: &Backend) -> Result<(), Status> {
     let texts = |urls: &[HttpUrl]| urls.iter().map(ToString::to_string).collect();
     let config = &backend.config;
     let member = SetMember {
-        id: config.member_id.get(),
+        id: backend.id.get(),
         name: config.name.clone(),
         client_urls: texts(&config.advertise_client_urls),
         peer_urls: texts(&config.initial_advertise_peer_urls),
     };
-    loop {
-        let failed = match backend.linearizable().await {
-            Ok(()) if backend.reader.members().get(&member.id) == Some(&member) => return,
-            Ok(()) => backend.propose(Action::SetMember(member.clone())).await.err(),
-            Err(status) => Some(status),
-        };
-        let Some(status) = failed else { return };
-        tracing::debug!(%status, "could not tell the cluster about this node yet");
-        sleep(RETRY_PAUSE).await;
+    backend.linearizable().await?;
+    if backend.reader.members().get(&member.id) != Some(&member) {
+        backend.propose(Action::SetMember(member)).await?;
     }
+    let Some(priority) = config.priority else { return Ok(()) };
+    let members = backend.node.membership().current().membership;
+    if members.member(backend.id).is_none_or(|member| member.priority == priority) {
+        return Ok(());
+    }
+    backend.edit(|_| Ok((vec![Change::SetPriority(backend.id, priority)], ()))).await
 }
