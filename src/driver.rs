@@ -205,6 +205,10 @@ impl<W> Driver<W> {
                 self.snapshots.on_file(now, snapshot.last);
                 Event::SnapshotReceived { from, term, snapshot }
             }
+            Input::SnapshotDamaged => {
+                self.snapshots.on_damaged(&mut work.snapshots);
+                Event::Timer // Nothing for the core.
+            }
             Input::SnapshotSent { peer, last } => {
                 self.snapshots.on_sent(now, peer);
                 Event::SnapshotSent { peer, last }

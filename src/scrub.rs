@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use raft_storage::{Scrubbed, Scrubber};
+use raft_storage::{Scrubbed, Scrubber, SnapshotError, WalError};
 use tokio::sync::mpsc::WeakSender;
 
 use crate::transport::Notice;
@@ -22,7 +22,7 @@ pub(crate) struct Scrubbing(
     #[expect(dead_code, reason = "its end is what counts")] mpsc::Sender<()>,
 );
 
-/// Starts the thread. It reports the first damage, and ends.
+/// Starts the thread. It reports damage; that of the log once, and ends.
 pub(crate) fn start(
     mut scrubber: Scrubber,
     notices: WeakSender<Notice>,
@@ -34,15 +34,24 @@ pub(crate) fn start(
             match scrubber.step(STEP_BYTES) {
                 Ok(Scrubbed::Part) => pause = STEP_PAUSE,
                 Ok(Scrubbed::All) => pause = ROUND_PAUSE,
-                Err(error) => {
-                    tracing::error!(%error, "the log is damaged");
-                    if let Some(notices) = notices.upgrade() {
-                        let _ = notices.blocking_send(Notice::Damaged(error.to_string()));
-                    }
-                    return;
+                Err(WalError::Corrupt(damage)) => {
+                    tracing::error!(%damage, "the log is damaged");
+                    return tell(&notices, Notice::Damaged(damage.to_string()));
                 }
+                Err(WalError::Snapshot(SnapshotError::Damaged(damage))) => {
+                    tracing::error!(%damage, "a snapshot is damaged; another one takes its place");
+                    tell(&notices, Notice::SnapshotDamaged);
+                }
+                Err(error) => tracing::warn!(%error, "part of the log could not be looked at"),
             }
         }
     })?;
     Ok(Scrubbing(ending))
+}
+
+/// A node that has gone does not want to know.
+fn tell(notices: &WeakSender<Notice>, notice: Notice) {
+    if let Some(notices) = notices.upgrade() {
+        let _ = notices.blocking_send(notice);
+    }
 }

@@ -320,6 +320,7 @@ impl<S: StateMachine, L: LogReader, T: Peers> Shell<S, L, T> {
             }
             Notice::Removed => return Some(StopReason::Removed),
             Notice::Impostor(reason) => return Some(StopReason::Impostor(reason)),
+            Notice::SnapshotDamaged => Input::SnapshotDamaged,
             Notice::Damaged(reason) => {
                 self.leave(now, StopReason::Damaged(reason));
                 return None;

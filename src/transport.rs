@@ -106,6 +106,8 @@ pub enum Notice {
     /// The group knows this member with another disk: its promises are not on this one. The node
     /// stops, with this sentence.
     Impostor(String),
+    /// The newest snapshot is not what was written. Another one takes its place.
+    SnapshotDamaged,
     /// What is durable is not what was written: where, and what. The node hands over and stops.
     Damaged(String),
 }

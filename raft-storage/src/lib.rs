@@ -145,7 +145,7 @@ pub use inspect::{
     inspect, inspect_on,
 };
 pub use open::Recovered;
-pub use options::{Identity, OnDamage, Options, Owner, Preparation};
+pub use options::{Identity, OnDamage, Options, Owner, Preparation, StateKept};
 pub use reader::WalReader;
 pub use recover::{Forced, force_new_cluster};
 pub use scrub::{Scrubbed, Scrubber};

@@ -19,7 +19,7 @@ use crate::disk::{Access, Disk, DiskLock, read_full, write_full};
 use crate::error::{DiskError, OpenError, SnapshotError, WalError};
 use crate::map::Map;
 use crate::meta::{Copies, Meta, SyncMark};
-use crate::options::{Identity, Options, Owner};
+use crate::options::{Identity, Options, Owner, StateKept};
 use crate::preamble::FORMAT;
 use crate::prepare::Preparer;
 use crate::repair::{self, Broken};
@@ -238,9 +238,9 @@ fn verify(
         Ok(tail) => {
             let snapshots = Snapshots::new(Arc::clone(&options.disk), dir, meta.first_cluster_id);
             // Which snapshot it is, a repair says at its end.
-            let snapshot_damage = match meta.repair {
-                Some(_) => None,
-                None => repair::snapshot_damage(&snapshots, &state)?,
+            let snapshot_damage = match (&meta.repair, options.state_kept) {
+                (Some(_), _) | (None, StateKept::Elsewhere) => None,
+                (None, StateKept::InSnapshot) => repair::snapshot_damage(&snapshots, &state)?,
             };
             match snapshot_damage {
                 None => return Ok(Ok((Sound { found, tail, names }, state, map))),

@@ -60,6 +60,17 @@ pub struct Options {
     pub preparation: Preparation,
     /// What becomes of a log that is damaged. Default: it is repaired.
     pub on_damage: OnDamage,
+    /// Where the state is that the log has let go of. Default: in the snapshot beside it.
+    pub state_kept: StateKept,
+}
+
+/// Where the state is up to the log's base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateKept {
+    /// In the snapshot that the log was told of: a log without it is damaged.
+    InSnapshot,
+    /// With whoever applies the log: a snapshot is of use to others alone, and may be missing.
+    Elsewhere,
 }
 
 /// What opening does with a damaged log whose promises are certain.
@@ -93,6 +104,7 @@ impl Options {
             segment_bytes: 64 << 20,
             preparation: Preparation::Background,
             on_damage: OnDamage::Repair,
+            state_kept: StateKept::InSnapshot,
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use raft_core::{Change, Incarnation, Member, Membership, NodeId};
 use raft_grpc::{ClusterId, Discovered, discover};
-use raft_storage::{Identity, OpenError, Options, Owner, Recovered, Wal};
+use raft_storage::{Identity, OpenError, Options, Owner, Recovered, StateKept, Wal};
 use tokio::net::TcpListener;
 use tokio::time;
 
@@ -24,6 +24,8 @@ pub(super) async fn open(builder: Builder) -> Result<Opened, StartError> {
     let founders = builder.founders(id)?;
     let mut options = Options::default();
     options.segment_bytes = builder.segment_bytes.unwrap_or(options.segment_bytes);
+    // The state machine, which comes later, says whether it needs the snapshot.
+    options.state_kept = StateKept::Elsewhere;
 
     // Addresses that are known are bound first: nothing is changed on disk if that fails.
     let mut listeners = bind(&builder.listen).await?;
@@ -63,7 +65,8 @@ pub(super) async fn open(builder: Builder) -> Result<Opened, StartError> {
         storage_error("the identity file names disk zero, which is none; restore it")
     })?;
     let limit = builder.snapshot_bytes_per_second;
-    Ok(Opened { config, incarnation, listeners, others, limit, log, recovered })
+    let dir = builder.data_dir;
+    Ok(Opened { config, incarnation, listeners, others, limit, dir, options, log, recovered })
 }
 
 impl Builder {

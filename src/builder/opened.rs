@@ -1,11 +1,12 @@
 //! A node that holds its log and its address: the last step before it takes part.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use raft_core::{Incarnation, NodeId};
+use raft_core::{Incarnation, Index, NodeId};
 use raft_grpc::{ClusterId, GrpcTransport, Identity, Inbound, PeerEvent, Refused};
-use raft_storage::{Recovered, Wal};
+use raft_storage::{Options, Recovered, SnapshotError, StateKept, Wal};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
@@ -31,6 +32,8 @@ pub struct Opened {
     /// Where the members of a group are that has just been joined.
     pub(super) others: BTreeMap<NodeId, String>,
     pub(super) limit: Option<u64>,
+    pub(super) dir: PathBuf,
+    pub(super) options: Options,
     pub(super) log: Wal,
     pub(super) recovered: Recovered,
 }
@@ -54,7 +57,8 @@ impl Opened {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start<S: StateMachine>(self, machine: S) -> Result<Node<S::Response>, StartError> {
-        let Self { config, incarnation, listeners, others, limit, log, recovered } = self;
+        let opened = self.with_snapshot_for(machine.applied())?;
+        let Self { config, incarnation, listeners, others, limit, log, recovered, .. } = opened;
         let raft = &config.raft;
         let cluster = ClusterId(recovered.identity.cluster_id);
         let identity = Identity { cluster, node: raft.id, incarnation };
@@ -94,6 +98,27 @@ impl Opened {
             drop(scrubbing);
         });
         Ok(node)
+    }
+
+    /// Makes sure that the snapshot is there, all of it, where the state machine needs it. A log
+    /// whose snapshot is lost begins anew, and is sent again by the others.
+    fn with_snapshot_for(self, applied: Index) -> Result<Self, StartError> {
+        let (base, last) = (self.recovered.log.base().index, self.recovered.snapshot);
+        if base <= applied {
+            return Ok(self);
+        }
+        let snapshots = self.log.snapshots();
+        let Err(error) = snapshots.verify(last) else { return Ok(self) };
+        tracing::error!(%error, %applied, %base, "the snapshot that the state machine needs");
+        if let SnapshotError::Damaged(_) = error {
+            snapshots.set_aside(last).map_err(storage_error)?;
+        }
+        let Self { dir, mut options, log, recovered, .. } = self;
+        log.close().map_err(storage_error)?;
+        options.state_kept = StateKept::InSnapshot;
+        let opened = Wal::open(&dir, recovered.identity.owner(), &options);
+        let (log, recovered) = opened.map_err(storage_error)?;
+        Ok(Self { dir, options, log, recovered, ..self })
     }
 }
 
@@ -141,6 +166,10 @@ async fn pass_on(mut events: mpsc::Receiver<PeerEvent>, notices: mpsc::Sender<No
             return;
         }
     }
+}
+
+fn storage_error(error: impl std::fmt::Display) -> StartError {
+    StartError::Storage(error.to_string())
 }
 
 fn transport_error(error: impl std::fmt::Display) -> StartError {

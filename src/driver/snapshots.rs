@@ -48,6 +48,8 @@ pub(crate) struct Snapshots {
     taken: Index,
     /// Bytes of log that were applied since.
     bytes: u64,
+    /// One was to be taken, and is still to be.
+    is_overdue: bool,
     stage: Stage,
     retry_at: Instant,
     /// Peers that wait for a file.
@@ -81,6 +83,7 @@ impl Snapshots {
             found,
             taken,
             bytes: 0,
+            is_overdue: false,
             stage: Stage::Idle,
             retry_at: Instant(0),
             wanted: BTreeMap::new(),
@@ -102,7 +105,7 @@ impl Snapshots {
         }
         if self.stage == Stage::Idle && (!self.wanted.is_empty() || self.is_file_due(applied)) {
             self.stage = Stage::Capturing;
-            self.bytes = 0;
+            (self.bytes, self.is_overdue) = (0, false);
             return Some(Due::Capture);
         }
         let durable = self.found.durable?.min(applied);
@@ -114,7 +117,7 @@ impl Snapshots {
     }
 
     fn is_file_due(&self, applied: Index) -> bool {
-        self.found.durable.is_none() && self.is_due(applied)
+        self.found.durable.is_none() && (self.is_overdue || self.is_due(applied))
     }
 
     fn is_due(&self, covered: Index) -> bool {
@@ -139,7 +142,7 @@ impl Snapshots {
     pub(crate) fn on_build_failed(&mut self, now: Instant) {
         self.stage = Stage::Idle;
         self.retry_at = now + RETRY_AFTER;
-        self.bytes = self.policy.bytes;
+        self.is_overdue = true;
     }
 
     /// There is a file that ends here.
@@ -148,6 +151,16 @@ impl Snapshots {
             self.found.file = Some(last);
         }
         self.idle_since = now;
+    }
+
+    /// The file is of no use: another one takes its place, or none where the state survives by
+    /// itself.
+    pub(crate) fn on_damaged(&mut self, jobs: &mut Jobs) {
+        let Some(LogPosition { term, index }) = self.found.file.take() else { return };
+        match self.found.durable {
+            None => self.is_overdue = true,
+            Some(_) => jobs.push(SnapshotJob::Retain(LogPosition { term, index: index.next() })),
+        }
     }
 
     /// A peer needs what covers `at_least`. The newest file will do, if the log goes on from it.

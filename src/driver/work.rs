@@ -29,6 +29,8 @@ pub(crate) enum Input {
         term: Term,
         snapshot: Snapshot,
     },
+    /// The newest snapshot file is of no use.
+    SnapshotDamaged,
     SnapshotSent {
         peer: NodeId,
         last: Option<LogPosition>,

@@ -1,11 +1,17 @@
 //! Nodes on the real log and the real transport, and the settings that are refused.
 
-use bytes::Bytes;
-use kontiki::{Builder, Consistency, Index, Node, StartError, StopReason};
+use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+use bytes::Bytes;
+use kontiki::{
+    Builder, Change, ChangeError, ChangeMembershipError, ChangeSet, Consistency, Index, NewMember,
+    Node, StartError, StopReason,
+};
 use tokio::time::timeout;
 
-use crate::kit::{ELECTION, HEARTBEAT, LIMIT, List, id};
+use crate::kit::{ELECTION, HEARTBEAT, LIMIT, List, eventually, id};
 
 fn builder(id: u64) -> Builder {
     Builder::new(id).cluster_id(7).heartbeat_interval(HEARTBEAT).election_timeout(ELECTION)
@@ -108,4 +114,166 @@ async fn a_node_listens_wherever_it_is_told_to() {
         tokio::net::TcpStream::connect(&address).await.expect("it listens");
     }
     assert_eq!(node.shutdown().await, StopReason::Shutdown);
+}
+
+fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("bound").to_string()
+}
+
+// scenario B54
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_is_cut_behind_snapshots_and_behind_what_survives_by_itself() {
+    for survives in [false, true] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let one = || builder(1).data_dir(dir.path()).snapshot_entries(50).snapshot_tail_entries(10);
+        let list = List::default();
+        list.survives.store(survives, Ordering::SeqCst);
+        let node = one().start(list.clone()).await.expect("starts");
+        timeout(LIMIT, node.leader()).await.expect("in time").expect("running");
+        for _ in 0..200 {
+            node.propose(Bytes::from_static(b"x")).await.expect("committed");
+        }
+        eventually("the log is cut", || node.status().base > Index(100)).await;
+        assert_eq!(timeout(LIMIT, node.shutdown()).await, Ok(StopReason::Shutdown));
+
+        let restarted = if survives { list.reopened() } else { List::default() };
+        let opened = one().open().await.expect("opens");
+        assert_eq!(opened.recovered().repairs, Vec::<String>::new(), "nothing is wrong with it");
+        let node = opened.start(restarted.clone()).expect("starts again");
+        timeout(LIMIT, node.leader()).await.expect("in time").expect("running");
+        node.read(Consistency::Linearizable).await.expect("leads");
+        assert_eq!(restarted.contents().len(), 200, "survives: {survives}");
+        assert!(node.status().base > Index(100));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_joins_gets_a_snapshot_votes_and_is_removed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let base = |id: u64| {
+        let builder = builder(id).data_dir(dir.path().join(id.to_string()));
+        builder.snapshot_entries(50).snapshot_tail_entries(10)
+    };
+    let (first, second) = (free_address(), free_address());
+    let (one_list, two_list) = (List::default(), List::default());
+    let one = base(1).member(1, &first).start(one_list.clone()).await.expect("starts");
+    timeout(LIMIT, one.leader()).await.expect("in time").expect("running");
+    for _ in 0..200 {
+        one.propose(Bytes::from_static(b"x")).await.expect("committed");
+    }
+    eventually("the log is cut", || one.status().base > Index(100)).await;
+
+    let join = || Builder::new(2).heartbeat_interval(HEARTBEAT).election_timeout(ELECTION);
+    let join = || join().data_dir(dir.path().join("2")).join([&first]);
+    let change = |change| ChangeSet { changes: vec![change], ..ChangeSet::default() };
+    let new = NewMember { id: id(2), address: second.clone() };
+    one.change_membership(change(Change::AddVoter(new))).await.expect("added");
+    let two = join().start(two_list.clone()).await.expect("joins");
+    eventually("it votes", || two.status().members.membership.is_voter(id(2))).await;
+    eventually("it has everything", || two_list.contents() == one_list.contents()).await;
+    assert!(two.status().base > Index(100), "a snapshot came first");
+    let disk = || one.status().members.membership.member(id(2)).and_then(|it| it.incarnation);
+    eventually("its disk is noted", || disk().is_some()).await;
+
+    // It starts again as what the log says, wherever it is told to join.
+    assert_eq!(timeout(LIMIT, two.shutdown()).await, Ok(StopReason::Shutdown));
+    let two_list = List::default();
+    let two = join().start(two_list.clone()).await.expect("starts again");
+    timeout(LIMIT, two.leader()).await.expect("in time").expect("running");
+    let applied = two.propose(Bytes::from_static(b"y")).await.expect("committed by both");
+    assert_eq!(applied.response, 201);
+
+    eventually("somebody leads", || one.status().leadership.leader.is_some()).await;
+    let leader = if one.status().leadership.is_leader() { &one } else { &two };
+    loop {
+        match leader.change_membership(change(Change::Remove(id(2)))).await {
+            Ok(_) => break,
+            // The disk that it came with is still being noted.
+            Err(ChangeMembershipError::Refused(ChangeError::InProgress)) => {}
+            Err(error) => panic!("{error}"),
+        }
+        tokio::time::sleep(HEARTBEAT).await;
+    }
+    let reason = timeout(LIMIT, two.stopped()).await.expect("it learns of it");
+    assert_eq!(reason, StopReason::Removed);
+    std::fs::remove_dir_all(dir.path().join("2")).expect("deleted");
+    let refused = join().start(List::default()).await.expect_err("never again");
+    assert!(refused.to_string().contains("an id is never given again"), "{refused}");
+}
+
+/// A member of three, each at its address.
+async fn one_of_three(number: u64, dir: &Path, addresses: &[String], list: List) -> Node<usize> {
+    let base = builder(number).data_dir(dir.join(number.to_string()));
+    let base = base.snapshot_entries(50).snapshot_tail_entries(10);
+    let members = (1..).zip(addresses);
+    let builder = members.fold(base, |builder, (id, at)| builder.member(id, at));
+    builder.start(list).await.expect("starts")
+}
+
+// scenario B64
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_snapshot_rots_is_sent_everything_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let addresses: Vec<String> = (0..3).map(|_| free_address()).collect();
+    let start = |number, list| one_of_three(number, dir.path(), &addresses, list);
+    let (one, two) = (start(1, List::default()).await, start(2, List::default()).await);
+    let three = start(3, List::default()).await;
+    timeout(LIMIT, one.leader()).await.expect("in time").expect("running");
+    for _ in 0..200 {
+        one.propose(Bytes::from_static(b"x")).await.expect("committed");
+    }
+    eventually("the log is cut", || three.status().base > Index(100)).await;
+    three.shutdown().await;
+    let files = std::fs::read_dir(dir.path().join("3")).expect("its directory");
+    let files = files.map(|file| file.expect("its file").path());
+    let snapshot = files.filter(|path| path.extension().is_some_and(|ext| ext == "snap"));
+    for path in snapshot {
+        let mut bytes = std::fs::read(&path).expect("a snapshot");
+        let last_block = bytes.len() - 64;
+        bytes[last_block] ^= 1;
+        std::fs::write(&path, bytes).expect("written");
+    }
+
+    let list = List::default();
+    let three = start(3, list.clone()).await;
+    one.propose(Bytes::from_static(b"y")).await.expect("committed by two");
+    eventually("it is whole again", || list.contents().len() == 201).await;
+    assert_eq!(three.status().claim, None);
+    assert_eq!(three.status().leadership.leader, two.status().leadership.leader);
+}
+
+// scenario B70
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_comes_back_with_an_empty_disk_is_turned_away() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let addresses: Vec<String> = (0..3).map(|_| free_address()).collect();
+    let start = |number| one_of_three(number, dir.path(), &addresses, List::default());
+    let (one, two, three) = (start(1).await, start(2).await, start(3).await);
+    let known = |node: &Node<usize>| {
+        let members = node.status().members.membership;
+        members.members().iter().all(|member| member.incarnation.is_some())
+    };
+    eventually("all disks are noted", || known(&one) && known(&two) && known(&three)).await;
+    three.shutdown().await;
+    std::fs::remove_dir_all(dir.path().join("3")).expect("its disk is lost");
+
+    let three = start(3).await;
+    let reason = timeout(LIMIT, three.stopped()).await.expect("it is told");
+    let StopReason::Impostor(reason) = reason else { panic!("{reason}") };
+    assert!(reason.contains("kontiki member replace"), "{reason}");
+    timeout(LIMIT, one.leader()).await.expect("in time").expect("running");
+    one.propose(Bytes::from_static(b"x")).await.expect("the others go on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_not_added_cannot_join() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let first = free_address();
+    let founder = builder(1).member(1, &first).data_dir(dir.path().join("1"));
+    let _one: Node<usize> = founder.start(List::default()).await.expect("starts");
+    let stranger = Builder::new(2).data_dir(dir.path().join("2")).join([&first]);
+    let refused = refusal(stranger).await;
+    assert!(refused.starts_with("node 2 is no member of cluster"), "{refused}");
+    assert!(!dir.path().join("2").exists(), "nothing was made");
 }
