@@ -474,3 +474,6 @@ impl<W> Driver<W> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -249,3 +249,6 @@ pub(crate) struct Wanted {
     pub(crate) term: Term,
     pub(crate) at_least: LogPosition,
 }
+
+#[cfg(test)]
+mod tests;
