@@ -91,6 +91,12 @@ impl Follower {
     ) {
         self.on_commit(node, leader, commit);
         node.send(leader, Message::HeartbeatReply { round, sent_at });
+        if commit > node.log.last_index() {
+            // The leader knows us to hold that, but the disk has lost it since.
+            let (hint, repairing) = (node.log.last(), node.claim.is_some());
+            let reject = AppendReply::Reject { previous: commit, hint, repairing };
+            node.send(leader, Message::AppendReply(reject));
+        }
         if let Some(question) = self.questions.again(node.now.0, node.config.heartbeat_interval) {
             node.send(leader, Message::Read { question });
         }
