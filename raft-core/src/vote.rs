@@ -29,7 +29,9 @@ impl Node {
         last: LogPosition,
         hears_leader: bool,
     ) {
-        let granted = !hears_leader && asked >= self.term && last >= self.log_to_match();
+        // A vote would not leave before the disk works again.
+        let may_vote = !hears_leader && !self.is_stalled();
+        let granted = may_vote && asked >= self.term && last >= self.log_to_match();
         self.send(candidate, Message::PreVoteReply { asked, granted });
     }
 }
