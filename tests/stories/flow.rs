@@ -301,9 +301,17 @@ story!(
     saved N3 term 4 log t1
     heal
     run 250ms
+    > N1 finds that N3 fell from 3 to 1
+    > N1 finds that N3 fell from 3 to 1
+    > N1 finds that N3 fell from 3 to 1
     propose N1 y
     run 450ms
+    > N1 finds that N3 fell from 3 to 1
     > N1: y committed at 4
+    > N1 finds that N3 fell from 3 to 1
+    > N1 finds that N3 fell from 3 to 1
+    > N1 finds that N3 fell from 3 to 1
+    > N1 finds that N3 fell from 3 to 1
     > N1 finds that N3 fell from 3 to 1
     > N1 finds that N3 fell from 3 to 1
     > N1 finds that N3 fell from 3 to 1

@@ -7,8 +7,14 @@ use crate::words;
 
 /// The group.
 impl Teller {
-    pub(super) fn group(&mut self, verb: &str, words: &[&str]) {
+    pub(super) fn group(&mut self, verb: &str, words: &[&str]) -> Vec<String> {
+        if verb == "arrive" {
+            let number: usize = words[0].parse().expect("a number");
+            self.cluster().arrive_late(number - 1);
+            return Vec::new();
+        }
         let at = id(words[0]);
+        let mut output = Vec::new();
         match verb {
             "change" => {
                 self.name_next(at, words[1].into());
@@ -26,8 +32,14 @@ impl Teller {
             "snapshot" => {
                 for id in self.chosen(words) {
                     self.cluster().settle_disks();
-                    assert!(self.cluster().take_snapshot(id), "there is nothing to take at {id:?}");
+                    if !self.cluster().take_snapshot(id) {
+                        output.push(format!("{id:?} takes no snapshot"));
+                    }
                 }
+            }
+            "forget" => {
+                let kept = words[1].parse().expect("a number of entries");
+                self.cluster().forget_applied(at, kept);
             }
             "damage" => {
                 let last = Index(words[1].parse().expect("an index"));
@@ -39,6 +51,7 @@ impl Teller {
                 self.cluster().identify(at, id(peer), number.expect("a disk has a number"));
             }
         }
+        output
     }
 
     pub(super) fn chosen_new(&mut self, words: &[&str]) {

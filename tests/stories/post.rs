@@ -128,6 +128,7 @@ pub(super) fn envelope(words: &[&str]) -> Envelope {
         "append" => Message::Append(Append { previous, entries: entries.into(), commit }),
         "heartbeat" => Message::Heartbeat { commit, round: Round::ZERO, sent_at: Instant(0) },
         "vote" => Message::Vote { last: previous, transfer: false },
+        "timeout-now" => Message::TimeoutNow,
         "vote-reply" => Message::VoteReply { granted: true },
         kind => panic!("what is `{kind}`?"),
     };

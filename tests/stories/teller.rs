@@ -11,7 +11,9 @@
 //!   loads 500ms [late]   builds 500ms   transfers 500ms: how long it takes to load entries, to
 //!   take a snapshot, to send one
 //!   new N4   change N1 c +N4 +N5-learner -N2 N3=learner N6=voter N1=priority:2 cancel expect=7 force
-//!   transfer N1 t [N2]   lease N1 r   snapshot N1   damage N2 5   identify N1 N2=7
+//!   transfer N1 t [N2]   lease N1 r   snapshot N1   identify N1 N2=7
+//!   damage N2 5   forget N2 3: the state machine has lost what it applied after so many entries
+//!   arrive 1: the first snapshot that was sent arrives, again or after all
 //!   status [N1 ..]   log [N1 ..]   members [N1 ..]   state [N1 ..]   messages [kind] [links]
 //! ```
 //! Messages wait until they are delivered or time passes; disks are done at once unless stalled.
@@ -66,8 +68,9 @@ impl Teller {
             "run" => self.cluster().run_for(span(words[0])),
             "loads" | "builds" | "transfers" => self.set_conditions(verb, words),
             "new" => self.chosen_new(words),
-            "change" | "transfer" | "lease" | "snapshot" | "damage" | "identify" => {
-                self.group(verb, words);
+            "change" | "transfer" | "lease" | "snapshot" | "arrive" | "damage" | "forget"
+            | "identify" => {
+                return self.group(verb, words);
             }
             "members" => return self.chosen(words).map(|it| self.members(it)).collect(),
             "state" => return self.chosen(words).map(|it| self.state(it)).collect(),

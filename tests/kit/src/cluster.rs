@@ -33,7 +33,7 @@ mod time;
 pub mod weather;
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use raft_core::{
     Config, Effect, Envelope, Event, HardState, Incarnation, Index, Instant, Membership, NodeId,
@@ -173,6 +173,8 @@ pub struct Cluster {
     network: Network,
     /// The newest transfer of a snapshot on each link.
     transfers: BTreeMap<Link, u64>,
+    /// The newest snapshots that were sent, arrived or not: any may arrive much later.
+    sent: VecDeque<Transfer>,
     snapshot_every: Option<u64>,
     config: Config,
     /// What will happen, to which node in which of its runs.
@@ -199,6 +201,7 @@ impl Cluster {
             members: BTreeMap::new(),
             network: Network::default(),
             transfers: BTreeMap::new(),
+            sent: VecDeque::new(),
             snapshot_every: options.snapshot_every,
             config: options.config,
             agenda: BTreeMap::new(),

@@ -15,11 +15,15 @@ use super::{Cluster, File, Member, Task};
 /// How long a transfer waits on a link that is held before it looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
+/// How many of the snapshots that were sent can arrive late.
+const SENT_MAX: usize = 20;
+
 /// A snapshot on its way.
 #[derive(Clone, Debug)]
 pub(super) struct Transfer {
     /// Names it: a newer one to the same peer replaces it.
     number: u64,
+    from: NodeId,
     to: NodeId,
     /// The receiver's run when it began: what was received does not survive a crash.
     to_run: u64,
@@ -83,7 +87,37 @@ impl Cluster {
         let to_run = self.members.get(&to).map_or(0, Member::run);
         self.transfers.insert((id, to), number);
         let after = self.dice.within(self.conditions.transfer);
-        self.schedule(id, after, Task::Transfer(Transfer { number, to, to_run, term, file }));
+        let transfer = Transfer { number, from: id, to, to_run, term, file };
+        if self.sent.len() == SENT_MAX {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(transfer.clone());
+        self.schedule(id, after, Task::Transfer(transfer));
+    }
+
+    /// How many snapshots can arrive late.
+    pub fn sent_snapshots(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// A snapshot that was sent once arrives now, whatever became of it; the oldest is number 0.
+    /// Its sender does not hear of it.
+    ///
+    /// # Panics
+    /// When there is no such snapshot.
+    pub fn arrive_late(&mut self, number: usize) {
+        let transfer = self.sent[number].clone();
+        if self.members.get(&transfer.to).is_some_and(|it| it.raft().is_some()) {
+            self.arrive(transfer);
+        }
+    }
+
+    fn arrive(&mut self, transfer: Transfer) {
+        let Transfer { from, to, term, file, .. } = transfer;
+        let snapshot = file.snapshot.clone();
+        self.note(to, || format!("has received {:?}", snapshot.last));
+        self.get_mut(to).store.publish(file);
+        self.tell(to, Event::SnapshotReceived { from, term, snapshot });
     }
 
     pub(super) fn cancel_snapshots(&mut self, id: NodeId) {
@@ -104,19 +138,16 @@ impl Cluster {
             return self.schedule(id, LOOK_AGAIN, Task::Transfer(transfer));
         }
         self.transfers.remove(&link);
-        let Transfer { to, to_run, term, file, .. } = transfer;
+        let to = transfer.to;
         let failed = self.dice.chance(self.conditions.broken) || self.network.is_cut(link);
         let receiver = self.members.get(&to);
-        let arrives = receiver.is_some_and(|it| it.run() == to_run && it.raft().is_some());
+        let here = receiver.is_some_and(|it| it.run() == transfer.to_run && it.raft().is_some());
         let mut last = None;
-        if arrives && !failed {
-            let snapshot = file.snapshot.clone();
-            self.note(to, || format!("has received {:?}", snapshot.last));
-            self.get_mut(to).store.publish(file);
+        if here && !failed {
             if !self.network.is_cut((to, id)) {
-                last = Some(snapshot.last);
+                last = Some(transfer.file.snapshot.last);
             }
-            self.tell(to, Event::SnapshotReceived { from: id, term, snapshot });
+            self.arrive(transfer);
         }
         let after = self.dice.within(self.conditions.latency);
         self.schedule(id, after, Task::Tell(Event::SnapshotSent { peer: to, last }));

@@ -268,6 +268,10 @@ impl Storm {
 
     /// Some of the newest messages come again, however old they are, and however often.
     fn repeat(&mut self) {
+        if self.dice.chance(300) && self.cluster.sent_snapshots() > 0 {
+            let number = self.dice.below(self.cluster.sent_snapshots() as u64) as usize;
+            return self.cluster.arrive_late(number);
+        }
         for _ in 0..self.dice.below(6) {
             let known = self.cluster.network().archive().len() as u64;
             let number = self.dice.below(known) as usize;
