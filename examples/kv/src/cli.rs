@@ -1,12 +1,15 @@
 //! The command line: what there is, and how each command ends.
 //!
-//! Exit codes: 0 done, 1 it failed, 2 it was asked wrongly. `status` and `wal` have codes of
-//! their own, told in their help.
+//! Exit codes: 0 done, 1 it failed, 2 it was asked wrongly. `serve`, `status` and `wal` have codes
+//! of their own, told in their help.
 
 mod failure;
 mod kv;
 mod logging;
+mod member;
+mod recover;
 mod serve;
+mod snapshot;
 mod status;
 mod table;
 mod wal;
@@ -45,9 +48,14 @@ enum Command {
     Del(kv::DelArgs),
     /// Show what each endpoint says of itself; exit code 1 when one does not answer
     Status(status::StatusArgs),
-    /// The members of the cluster
+    /// Who is in the cluster, who leads it, and how that changes
     #[command(subcommand)]
-    Member(status::MemberCommand),
+    Member(member::MemberCommand),
+    /// Backups: taken from a node that runs, checked, and made into a new cluster
+    #[command(subcommand)]
+    Snapshot(snapshot::SnapshotCommand),
+    /// Begin a new cluster with what one node holds, when a majority is lost for good
+    Recover(recover::RecoverArgs),
     /// Look into the log of a node that is stopped; changes nothing
     #[command(subcommand)]
     Wal(wal::WalCommand),
@@ -65,7 +73,9 @@ pub(crate) fn main() -> ExitCode {
         Command::Get(args) => kv::get(args),
         Command::Del(args) => kv::del(args),
         Command::Status(args) => status::run(args),
-        Command::Member(command) => status::member(command),
+        Command::Member(command) => member::run(command),
+        Command::Snapshot(command) => snapshot::run(command),
+        Command::Recover(args) => recover::run(args),
         Command::Wal(command) => wal::run(command),
         Command::Bench(command) => bench::run(command),
     };
@@ -97,8 +107,16 @@ pub(crate) struct Connect {
 
 impl Connect {
     fn client(&self) -> Client {
-        let timeouts = Timeouts { dial: self.dial_timeout, command: self.command_timeout };
-        Client::new(self.endpoints.clone(), timeouts)
+        Client::new(self.endpoints.clone(), self.timeouts())
+    }
+
+    /// One of one endpoint.
+    fn client_of(&self, endpoint: ClientUrl) -> Client {
+        Client::new(vec![endpoint], self.timeouts())
+    }
+
+    fn timeouts(&self) -> Timeouts {
+        Timeouts { dial: self.dial_timeout, command: self.command_timeout }
     }
 }
 

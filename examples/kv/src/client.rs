@@ -13,15 +13,21 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
+use tonic::{Code, Status, Streaming};
 
 use crate::config::{HttpUrl, UrlError};
 use crate::proto::etcdserverpb::cluster_client::ClusterClient;
 use crate::proto::etcdserverpb::kv_client::KvClient;
 use crate::proto::etcdserverpb::maintenance_client::MaintenanceClient;
 use crate::proto::etcdserverpb::{
-    DeleteRangeRequest, DeleteRangeResponse, MemberListRequest, MemberListResponse, PutRequest,
-    PutResponse, RangeRequest, RangeResponse, StatusRequest, StatusResponse,
+    DeleteRangeRequest, DeleteRangeResponse, MemberAddRequest, MemberAddResponse,
+    MemberListRequest, MemberListResponse, PutRequest, PutResponse, RangeRequest, RangeResponse,
+    SnapshotRequest, SnapshotResponse, StatusRequest, StatusResponse,
+};
+use crate::proto::kontiki::admin_client::AdminClient;
+use crate::proto::kontiki::{
+    ChangeMembersRequest, ChangeMembersResponse, InspectRequest, InspectResponse,
+    TransferLeadershipRequest, TransferLeadershipResponse,
 };
 
 /// Larger than any answer: a range is not bounded by the limit of requests.
@@ -146,6 +152,62 @@ impl Client {
             ClusterClient::new(channel).member_list(request).await
         })
         .await
+    }
+
+    /// Adds a member.
+    ///
+    /// # Errors
+    /// When no endpoint answers, the cluster refuses, or the outcome is unknown.
+    pub async fn add_member(
+        &self,
+        request: MemberAddRequest,
+    ) -> Result<MemberAddResponse, ClientError> {
+        let ask = async |channel| ClusterClient::new(channel).member_add(request.clone()).await;
+        self.call(Kind::Write, ask).await
+    }
+
+    /// Changes the members, all changes together or none.
+    ///
+    /// # Errors
+    /// When no endpoint answers, the cluster refuses, or the outcome is unknown.
+    pub async fn change_members(
+        &self,
+        request: ChangeMembersRequest,
+    ) -> Result<ChangeMembersResponse, ClientError> {
+        let ask = async |channel| AdminClient::new(channel).change_members(request.clone()).await;
+        self.call(Kind::Write, ask).await
+    }
+
+    /// Hands leadership over, to a member or, with zero, to the best there is.
+    ///
+    /// # Errors
+    /// When no endpoint answers, the cluster refuses, or the outcome is unknown.
+    pub async fn transfer_leadership(
+        &self,
+        to: u64,
+    ) -> Result<TransferLeadershipResponse, ClientError> {
+        let request = TransferLeadershipRequest { to };
+        let ask = async |channel| AdminClient::new(channel).transfer_leadership(request).await;
+        self.call(Kind::Write, ask).await
+    }
+
+    /// How the first endpoint that answers is, and what it knows of the others.
+    ///
+    /// # Errors
+    /// When no endpoint answers, or is none of Kontiki's.
+    pub async fn inspect(&self) -> Result<InspectResponse, ClientError> {
+        let ask = async |channel| AdminClient::new(channel).inspect(InspectRequest {}).await;
+        self.call(Kind::Read, ask).await
+    }
+
+    /// A backup of what the first endpoint that answers has applied, in pieces.
+    ///
+    /// # Errors
+    /// When no endpoint answers.
+    pub async fn snapshot(&self) -> Result<Streaming<SnapshotResponse>, ClientError> {
+        let ask =
+            async |channel| MaintenanceClient::new(channel).snapshot(SnapshotRequest {}).await;
+        self.call(Kind::Read, ask).await
     }
 
     /// What each endpoint says of itself, all asked at once.

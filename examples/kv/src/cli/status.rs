@@ -1,10 +1,11 @@
-//! `kontiki status` and `kontiki member list`.
+//! `kontiki status`: how each endpoint is, and how the members are as the leader sees them.
 
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use kontiki_kv::client::ClientUrl;
-use kontiki_kv::proto::etcdserverpb::{Member, StatusResponse};
+use kontiki_kv::proto::etcdserverpb::StatusResponse;
+use kontiki_kv::proto::kontiki::{InspectResponse, InspectedMember, Progress};
 use serde_json::json;
 
 use super::{Align, Connect, Failure, Table, block_on, show};
@@ -18,27 +19,23 @@ pub(super) struct StatusArgs {
     connect: Connect,
 }
 
-#[derive(Subcommand)]
-pub(super) enum MemberCommand {
-    /// Show who is in the cluster
-    List(MemberListArgs),
-}
-
-#[derive(Args)]
-pub(super) struct MemberListArgs {
-    /// As JSON rather than as text
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    connect: Connect,
+/// What an endpoint says of itself; `None` where it is none of Kontiki's.
+struct Answer {
+    endpoint: ClientUrl,
+    status: StatusResponse,
+    inspected: Option<InspectResponse>,
 }
 
 pub(super) fn run(args: StatusArgs) -> Result<ExitCode, Failure> {
     let mut answers = Vec::new();
     let mut failed = false;
-    for (endpoint, answer) in block_on(args.connect.client().statuses())? {
-        match answer {
-            Ok(status) => answers.push((endpoint, status)),
+    for (endpoint, status) in block_on(args.connect.client().statuses())? {
+        match status {
+            Ok(status) => {
+                let client = args.connect.client_of(endpoint.clone());
+                let inspected = block_on(client.inspect())?.ok();
+                answers.push(Answer { endpoint, status, inspected });
+            }
             Err(error) => {
                 failed = true;
                 eprintln!("error: {error}");
@@ -46,15 +43,69 @@ pub(super) fn run(args: StatusArgs) -> Result<ExitCode, Failure> {
         }
     }
     if args.json {
-        let statuses: Vec<_> = answers.iter().map(status_json).collect();
+        let statuses: Vec<_> = answers.iter().map(answer_json).collect();
         show(format!("{:#}\n", json!(statuses)).as_bytes())?;
     } else if !answers.is_empty() {
-        show(status_table(&answers).boxed().as_bytes())?;
+        let mut text = status_table(&answers).boxed();
+        if let Some(inspected) = best_informed(&answers) {
+            text += &member_table(inspected).boxed();
+        }
+        show(text.as_bytes())?;
     }
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-fn status_table(answers: &[(ClientUrl, StatusResponse)]) -> Table {
+/// The leader of the newest term knows most; any other one knows who is there.
+fn best_informed(answers: &[Answer]) -> Option<&InspectResponse> {
+    let inspected = answers.iter().filter_map(|answer| answer.inspected.as_ref());
+    inspected.max_by_key(|it| (it.leader == it.member_id && it.leader != 0, it.term))
+}
+
+fn member_table(inspected: &InspectResponse) -> Table {
+    let mut table = Table::new([
+        ("MEMBER", Align::Left),
+        ("NAME", Align::Left),
+        ("STANDING", Align::Left),
+        ("PRIORITY", Align::Right),
+        ("LIVE", Align::Left),
+        ("BEHIND", Align::Right),
+        ("CAUGHT UP", Align::Left),
+        ("SNAPSHOT", Align::Left),
+        ("PEER URLS", Align::Left),
+    ]);
+    for member in &inspected.members {
+        let progress = member.progress.as_ref();
+        let is_leader = member.id == inspected.leader;
+        let told = |tell: &dyn Fn(&Progress) -> String| progress.map(tell).unwrap_or_default();
+        let behind = |it: &Progress| inspected.last.saturating_sub(it.matched).to_string();
+        table.row([
+            format!("{:x}", member.id),
+            member.name.clone(),
+            if is_leader { "leader".to_owned() } else { member.standing.clone() },
+            member.priority.to_string(),
+            told(&|it| it.is_live.to_string()),
+            told(&behind),
+            told(&|it| it.has_caught_up.to_string()),
+            told(&snapshot),
+            member.peer_urls.join(","),
+        ]);
+    }
+    table
+}
+
+/// How far a snapshot has come that a member needs.
+fn snapshot(progress: &Progress) -> String {
+    match (progress.needs_snapshot, progress.snapshot_len_bytes) {
+        (false, _) => String::new(),
+        (true, 0) => "needed".to_owned(),
+        (true, len) => {
+            let signed = |bytes: u64| size(bytes.try_into().unwrap_or(i64::MAX));
+            format!("{} of {}", signed(progress.snapshot_sent_bytes), signed(len))
+        }
+    }
+}
+
+fn status_table(answers: &[Answer]) -> Table {
     let mut table = Table::new([
         ("ENDPOINT", Align::Left),
         ("ID", Align::Left),
@@ -67,7 +118,7 @@ fn status_table(answers: &[(ClientUrl, StatusResponse)]) -> Table {
         ("APPLIED", Align::Right),
         ("ERRORS", Align::Left),
     ]);
-    for (endpoint, status) in answers {
+    for Answer { endpoint, status, .. } in answers {
         let member_id = status.header.as_ref().map_or(0, |header| header.member_id);
         table.row([
             endpoint.to_string(),
@@ -85,7 +136,8 @@ fn status_table(answers: &[(ClientUrl, StatusResponse)]) -> Table {
     table
 }
 
-fn status_json((endpoint, status): &(ClientUrl, StatusResponse)) -> serde_json::Value {
+fn answer_json(answer: &Answer) -> serde_json::Value {
+    let Answer { endpoint, status, inspected } = answer;
     let header = status.header.unwrap_or_default();
     json!({
         "endpoint": endpoint.to_string(),
@@ -101,11 +153,48 @@ fn status_json((endpoint, status): &(ClientUrl, StatusResponse)) -> serde_json::
         "raft_index": status.raft_index,
         "raft_applied_index": status.raft_applied_index,
         "errors": status.errors,
+        "inspected": inspected.as_ref().map(inspected_json),
+    })
+}
+
+fn inspected_json(inspected: &InspectResponse) -> serde_json::Value {
+    let id = |id: u64| (id != 0).then(|| format!("{id:x}"));
+    json!({
+        "role": inspected.role,
+        "base": inspected.base,
+        "last": inspected.last,
+        "durable": inspected.durable,
+        "snapshot": inspected.snapshot,
+        "claim": inspected.claim,
+        "is_storage_stalled": inspected.is_storage_stalled,
+        "transferring_to": id(inspected.transferring_to),
+        "membership_index": inspected.membership_index,
+        "members": inspected.members.iter().map(member_json).collect::<Vec<_>>(),
+    })
+}
+
+fn member_json(member: &InspectedMember) -> serde_json::Value {
+    json!({
+        "id": format!("{:x}", member.id),
+        "name": member.name,
+        "peer_urls": member.peer_urls,
+        "client_urls": member.client_urls,
+        "standing": member.standing,
+        "priority": member.priority,
+        "incarnation": format!("{:x}", member.incarnation),
+        "progress": member.progress.map(|it| json!({
+            "matched": it.matched,
+            "is_live": it.is_live,
+            "has_caught_up": it.has_caught_up,
+            "needs_snapshot": it.needs_snapshot,
+            "snapshot_sent_bytes": it.snapshot_sent_bytes,
+            "snapshot_len_bytes": it.snapshot_len_bytes,
+        })),
     })
 }
 
 /// Bytes with a unit that leaves three figures or so.
-fn size(bytes: i64) -> String {
+pub(super) fn size(bytes: i64) -> String {
     const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
     if bytes < 1000 {
         return format!("{bytes} B");
@@ -117,42 +206,6 @@ fn size(bytes: i64) -> String {
         unit += 1;
     }
     format!("{value:.1} {}", UNITS[unit])
-}
-
-pub(super) fn member(command: MemberCommand) -> Result<ExitCode, Failure> {
-    let MemberCommand::List(args) = command;
-    let response = block_on(args.connect.client().members())??;
-    if args.json {
-        let members: Vec<_> = response.members.iter().map(member_json).collect();
-        show(format!("{:#}\n", json!(members)).as_bytes())
-    } else {
-        let lines: String = response.members.iter().map(|it| member_line(it) + "\n").collect();
-        show(lines.as_bytes())
-    }
-}
-
-/// As etcdctl: id, status, name, peer URLs, client URLs, learner. Without a name a member was
-/// added but has not come up yet.
-fn member_line(member: &Member) -> String {
-    [
-        format!("{:x}", member.id),
-        if member.name.is_empty() { "unstarted" } else { "started" }.to_owned(),
-        member.name.clone(),
-        member.peer_ur_ls.join(","),
-        member.client_ur_ls.join(","),
-        member.is_learner.to_string(),
-    ]
-    .join(", ")
-}
-
-fn member_json(member: &Member) -> serde_json::Value {
-    json!({
-        "id": format!("{:x}", member.id),
-        "name": member.name,
-        "peer_urls": member.peer_ur_ls,
-        "client_urls": member.client_ur_ls,
-        "is_learner": member.is_learner,
-    })
 }
 
 #[cfg(test)]

@@ -56,13 +56,33 @@ pub(super) fn run(command: WalCommand) -> Result<ExitCode, Failure> {
 }
 
 /// Where a node keeps its log, below its data directory.
-fn log_dir(dir: &Path) -> PathBuf {
+pub(super) fn log_dir(dir: &Path) -> PathBuf {
     let inner = dir.join("raft");
     if inner.is_dir() { inner } else { dir.to_owned() }
 }
 
 fn report_text(report: &Report) -> String {
-    let voters: Vec<String> = report.voters.iter().map(|id| format!("{id:x}")).collect();
+    let hex = |ids: &[u64]| ids.iter().map(|id| format!("{id:x}")).collect::<Vec<_>>().join(", ");
+    let at = |entry: Option<EntryReport>| {
+        entry.map_or("none".to_owned(), |entry| {
+            format!("entry {}, term {}", entry.index, entry.term)
+        })
+    };
+    let members = report.memberships.iter().map(|it| {
+        let parts = [("voters", &it.voters), ("before", &it.outgoing), ("learners", &it.learners)];
+        let parts = parts.iter().filter(|(_, ids)| !ids.is_empty());
+        let parts: Vec<String> = parts.map(|(name, ids)| format!("{name} {}", hex(ids))).collect();
+        format!("members      from entry {}: {}\n", it.index, parts.join("; "))
+    });
+    let members: String = members.collect();
+    let snapshots = report.snapshots.iter().map(|it| {
+        let bytes = it.bytes.map_or(String::new(), |bytes| format!(", {bytes} bytes"));
+        format!("             {} {}{bytes}\n", it.file, it.state)
+    });
+    let snapshots: String = snapshots.collect();
+    let claim = report.claim.map_or(String::new(), |claim| {
+        format!("claim        {} was held before the log was damaged\n", at(Some(claim)))
+    });
     let copies: Vec<String> =
         report.meta_copies.iter().map(|copy| format!("{} {}", copy.file, copy.state)).collect();
     let (state, log) = (report.hard_state, report.log);
@@ -84,10 +104,13 @@ fn report_text(report: &Report) -> String {
         "directory    {}\n\
          cluster      {:x}\n\
          node         {:x}, disk {:x}, format {}\n\
-         voters       {}\n\
+         founders     {}\n\
          meta         {}\n\
          hard state   term {}, vote {vote}, commit {}\n\
          log          {} to {}, last term {}\n\
+         {members}\
+         snapshot     {}\n\
+         {snapshots}{claim}\
          batches      {}, known to be synced {}\n\
          {}\
          {}\n",
@@ -96,13 +119,14 @@ fn report_text(report: &Report) -> String {
         report.node_id,
         report.incarnation,
         report.format,
-        voters.join(", "),
+        hex(&report.voters),
         copies.join(", "),
         state.term,
         state.commit,
         log.first_index,
         log.last_index,
         log.last_term,
+        at(report.snapshot),
         report.last_batch,
         report.synced_batch,
         segments.boxed(),
@@ -130,7 +154,7 @@ fn segment_row(segment: &SegmentReport) -> [String; 8] {
     ]
 }
 
-fn verdict_line(report: &Report) -> String {
+pub(super) fn verdict_line(report: &Report) -> String {
     match &report.verdict {
         Verdict::Clean => "clean".to_owned(),
         Verdict::TornTail { file, offset } => format!(
@@ -192,6 +216,21 @@ fn report_json(report: &Report) -> Value {
             "last_index": report.log.last_index,
             "last_term": report.log.last_term,
         },
+        "memberships": report.memberships.iter().map(|it| json!({
+            "index": it.index,
+            "voters": it.voters.iter().copied().map(id).collect::<Vec<_>>(),
+            "outgoing": it.outgoing.iter().copied().map(id).collect::<Vec<_>>(),
+            "learners": it.learners.iter().copied().map(id).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+        "snapshot": report.snapshot.map(entry),
+        "snapshots": report.snapshots.iter().map(|it| json!({
+            "file": it.file,
+            "last": entry(it.last),
+            "bytes": it.bytes,
+            "state": it.state,
+        })).collect::<Vec<_>>(),
+        "claim": report.claim.map(entry),
+        "set_aside": report.set_aside,
         "last_batch": report.last_batch,
         "synced_batch": report.synced_batch,
         "verdict": verdict_json(report),

@@ -25,8 +25,12 @@ pub(super) fn change(reason: ChangeError) -> Status {
         }
         E::NoLiveQuorum => (Unavailable, "unhealthy cluster"),
         E::NotExpected { .. } => return own(Aborted, reason),
-        E::InProgress
-        | E::TooManyMembers
+        E::InProgress => {
+            let hint = "give up what waits for a member that does not come with kontiki member \
+                        cancel";
+            return own(FailedPrecondition, format_args!("{reason}, or {hint}"));
+        }
+        E::TooManyMembers
         | E::Contradiction(_)
         | E::NotVoter(_)
         | E::NothingChanges
@@ -41,7 +45,8 @@ pub(super) fn transfer(reason: &TransferLeadershipError) -> Status {
     match reason {
         E::UnknownMember(_) | E::NotVoter(_) => bad_target(),
         E::Failed(_) => {
-            Status::unavailable("etcdserver: request timed out, leader transfer took too long")
+            // As etcd's: a code that makes no client try again by itself.
+            Status::unknown("etcdserver: request timed out, leader transfer took too long")
         }
         other => own(Code::FailedPrecondition, other),
     }
