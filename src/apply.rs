@@ -210,8 +210,12 @@ impl<W, S: StateMachine> Feed<'_, W, S> {
     }
 }
 
-fn describe(panic: &(dyn Any + Send)) -> String {
+/// What a panic says.
+pub(crate) fn describe(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("it panicked: {}", text.unwrap_or("without a message"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@
 //!   timer ─────┘                    └─▶ endings    (callers)
 //! ```
 
+mod hand_over;
 mod parking;
 mod snapshots;
 mod work;
@@ -271,7 +272,7 @@ impl<W> Driver<W> {
                 }
             }
         }
-        if !self.is_settled && self.raft.membership_index() <= self.raft.commit_index() {
+        if !self.is_settled && self.is_membership_known() {
             self.is_settled = true;
             let (index, membership) =
                 (self.raft.membership_index(), self.raft.membership().clone());
@@ -280,9 +281,18 @@ impl<W> Driver<W> {
         if self.raft.transferring_to().is_some() {
             self.parking.open(now, self.raft.term());
         }
+        if self.waiters.is_empty() {
+            self.parking.forget_forwarded();
+        }
         if !self.parking.is_empty() {
             self.unpark(now, work);
         }
+    }
+
+    /// Whether the members in force are committed; and this node has joined them.
+    fn is_membership_known(&self) -> bool {
+        let raft = &self.raft;
+        raft.membership_index() <= raft.commit_index() && raft.membership().voters().len() > 0
     }
 
     fn handle_event(&mut self, now: Instant, event: Event, work: &mut Work<W>) {
@@ -394,67 +404,6 @@ impl<W> Driver<W> {
             };
             work.ended.push((waiter, ending));
         });
-    }
-
-    /// Ends those who were refused, but for those who can wait out a hand-over.
-    fn refuse(&mut self, now: Instant, requests: Requests, reason: Refusal, work: &mut Work<W>) {
-        if reason == Refusal::Transferring {
-            self.parking.open(now, self.raft.term());
-            self.parking.pause(now);
-        }
-        let is_passing = matches!(reason, Refusal::Transferring | Refusal::NotLeader { .. });
-        let can_wait = is_passing && self.parking.is_open(now);
-        let parking = &mut self.parking;
-        self.waiters.take(requests, |offset, (kind, waiter)| {
-            let request = raft_core::RequestId(requests.first.0 + offset);
-            let asked = match kind {
-                Kind::Proposal if can_wait => parking.forwarded(request).map(Asked::Proposal),
-                Kind::Read(kind) if can_wait => Some(Asked::Read(kind)),
-                Kind::Proposal | Kind::Read(_) | Kind::Wish => None,
-            };
-            let refused = match asked {
-                Some(asked) => parking.park(waiter, asked).err(),
-                None => Some(waiter),
-            };
-            work.ended.extend(refused.map(|waiter| (waiter, Ending::Refused(reason))));
-        });
-    }
-
-    fn park(&mut self, waiter: W, asked: Asked, reason: Refusal, work: &mut Work<W>) {
-        let refused = self.parking.park(waiter, asked).err();
-        work.ended.extend(refused.map(|waiter| (waiter, Ending::Refused(reason))));
-    }
-
-    /// Whether a proposal now would be refused, or lost, because of a hand-over.
-    fn waits_for_leader(&self, now: Instant) -> bool {
-        self.raft.transferring_to().is_some()
-            || (self.raft.leader().is_none() && self.parking.is_open(now))
-    }
-
-    /// Asks again for what was parked, or refuses it where it has waited for too long.
-    fn unpark(&mut self, now: Instant, work: &mut Work<W>) {
-        if !self.parking.is_open(now) {
-            let refused = Ending::Refused(Refusal::Transferring);
-            let ended = self.parking.take().into_iter();
-            work.ended.extend(ended.map(|(waiter, _)| (waiter, refused.clone())));
-        } else if self.parking.is_due(now)
-            && self.raft.leader().is_some()
-            && self.raft.transferring_to().is_none()
-        {
-            let (mut proposals, mut confirmed, mut leased) = (Vec::new(), Vec::new(), Vec::new());
-            for (waiter, asked) in self.parking.take() {
-                match asked {
-                    Asked::Proposal(bytes) => proposals.push((bytes, waiter)),
-                    Asked::Read(ReadKind::Confirmed) => confirmed.push(waiter),
-                    Asked::Read(ReadKind::Leased) => leased.push(waiter),
-                }
-            }
-            // Asked in vain, the leader is not asked again before the pause is over.
-            self.parking.pause(now);
-            self.propose(now, &mut proposals, work);
-            self.read(now, ReadKind::Confirmed, &mut confirmed, work);
-            self.read(now, ReadKind::Leased, &mut leased, work);
-        }
     }
 
     /// Hands what may be applied to the apply thread, as far as it keeps up.

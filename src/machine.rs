@@ -57,7 +57,7 @@ pub trait StateMachine: Send + 'static {
     /// quick, however large the state is; reading it may take its time.
     ///
     /// # Errors
-    /// The state cannot be read. The node stops.
+    /// The state cannot be read. No snapshot is taken; the engine asks again later.
     fn snapshot(&self) -> Result<Box<dyn Read + Send>, Self::Error>;
 
     /// Replaces the whole state by that of a snapshot, which holds the effects of all entries up

@@ -2,6 +2,7 @@
 //! and hands out the work.
 
 mod hand_out;
+mod take_in;
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -15,7 +16,7 @@ use tokio::time;
 use crate::apply::{Answer, Applier, Tasks};
 use crate::callers::Caller;
 use crate::completion::{Completion, Reports};
-use crate::driver::{BuildFailed, Driver, Ending, Input, ReadKind, Wish, Work};
+use crate::driver::{Driver, Ending, Input, ReadKind, Wish, Work};
 use crate::error::StopReason;
 use crate::machine::StateMachine;
 use crate::node::Request;
@@ -24,7 +25,7 @@ use crate::snapshot_builder::SnapshotBuilder;
 use crate::status::{Leadership, Members, Status};
 use crate::storage::Writes;
 use crate::transfers::Transfers;
-use crate::transport::{Notice, OutgoingSnapshot, Peers};
+use crate::transport::{Notice, Peers};
 
 /// How much is drained before the driver's work is handed out.
 const DRAIN_MAX: usize = 1024;
@@ -220,113 +221,6 @@ impl<S: StateMachine, L: LogReader, T: Peers> Shell<S, L, T> {
                 }
             }
         }
-        None
-    }
-
-    fn complete(&mut self, now: Instant, done: Completion<AnswerOf<S>>) -> Option<StopReason> {
-        let input = match done {
-            Completion::Persisted(ticket) => Input::Persisted(ticket),
-            Completion::Loaded { peer, entries } => Input::Loaded { peer, entries },
-            Completion::Applied { progress, answers } => {
-                for (caller, applied) in answers {
-                    caller.applied(applied);
-                }
-                if progress.applied < progress.last && !self.driver.is_installing() {
-                    let missing = progress.applied.next();
-                    return Some(StopReason::Storage(format!(
-                        "the log does not hold entry {missing} any more, and the state machine \
-                         has not applied it; replace this node by a new member"
-                    )));
-                }
-                Input::Applied(progress)
-            }
-            Completion::Installed(index) => Input::Installed(index),
-            Completion::Captured(captured) => {
-                self.build(now, captured);
-                return None;
-            }
-            Completion::Built { snapshot, result: Ok(()) } => {
-                tracing::info!(last = ?snapshot.last, "wrote a snapshot");
-                Input::Built(Ok(snapshot))
-            }
-            Completion::Built { snapshot, result: Err(reason) } => {
-                tracing::warn!(last = ?snapshot.last, reason, "no snapshot was written; it is \
-                    tried again later");
-                Input::Built(Err(BuildFailed))
-            }
-            Completion::Opened { transfer, peer, term, source } => {
-                return self.open_transfer(now, (transfer, peer), term, source);
-            }
-            Completion::SnapshotSent { transfer, peer, last } => {
-                if !self.transfers.end(peer, transfer) {
-                    return None; // Another one has taken its place.
-                }
-                Input::SnapshotSent { peer, last }
-            }
-            Completion::StorageFailed(reason) => {
-                self.driver.handle(now, Input::StorageFailed, &mut self.work);
-                return Some(StopReason::Storage(reason));
-            }
-            Completion::MachineFailed(reason) => return Some(StopReason::StateMachine(reason)),
-        };
-        self.driver.handle(now, input, &mut self.work);
-        None
-    }
-
-    fn build(&mut self, now: Instant, captured: Result<crate::completion::Captured, String>) {
-        let captured = captured.map_err(|reason| {
-            tracing::warn!(reason, "the state machine gives no snapshot; it is asked again later");
-        });
-        let index = captured.as_ref().ok().map(|captured| captured.index);
-        let snapshot = self.driver.captured(now, index);
-        if let (Some(snapshot), Ok(captured)) = (snapshot, captured) {
-            let (store, reports) = (Arc::clone(&self.snapshots), self.reports.clone());
-            self.builder.start(store, snapshot, captured.state, reports);
-        }
-    }
-
-    fn open_transfer(
-        &mut self,
-        now: Instant,
-        (transfer, peer): (crate::transfers::TransferId, raft_core::NodeId),
-        term: raft_core::Term,
-        source: crate::completion::Opened,
-    ) -> Option<StopReason> {
-        match source {
-            Ok(source) => {
-                let source = self.transfers.watch(peer, transfer, source)?;
-                let reports = self.reports.clone();
-                let ended = move |last| {
-                    let _ = reports.send(Completion::SnapshotSent { transfer, peer, last });
-                };
-                self.transport.send_snapshot(OutgoingSnapshot::new(peer, term, source, ended));
-            }
-            Err(reason) => {
-                tracing::warn!(%peer, reason, "there is no snapshot to send");
-                if self.transfers.end(peer, transfer) {
-                    let input = Input::SnapshotSent { peer, last: None };
-                    self.driver.handle(now, input, &mut self.work);
-                }
-            }
-        }
-        None
-    }
-
-    fn on_notice(&mut self, now: Instant, notice: Notice) -> Option<StopReason> {
-        let input = match notice {
-            Notice::Identified { peer, incarnation } => Input::Identified { peer, incarnation },
-            Notice::SnapshotReceived { from, term, snapshot } => {
-                Input::SnapshotReceived { from, term, snapshot }
-            }
-            Notice::Removed => return Some(StopReason::Removed),
-            Notice::Impostor(reason) => return Some(StopReason::Impostor(reason)),
-            Notice::SnapshotDamaged => Input::SnapshotDamaged,
-            Notice::Damaged(reason) => {
-                self.leave(now, StopReason::Damaged(reason));
-                return None;
-            }
-        };
-        self.driver.handle(now, input, &mut self.work);
         None
     }
 

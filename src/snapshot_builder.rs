@@ -3,12 +3,14 @@
 
 use std::error::Error;
 use std::io::{ErrorKind, Read};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use raft_core::{Snapshot, SnapshotStore};
 
+use crate::apply::describe;
 use crate::completion::{Completion, Reports};
 
 /// How much is read and written at once.
@@ -33,8 +35,10 @@ impl SnapshotBuilder {
         let given_up = Arc::clone(&self.given_up);
         let (about, reporter) = (snapshot.clone(), reports.clone());
         let thread = thread::Builder::new().name("kontiki-snapshot".into()).spawn(move || {
-            let result = build(&*store, &snapshot, state, &given_up);
-            let result = result.map_err(|error| error.to_string());
+            let built = panic::catch_unwind(AssertUnwindSafe(|| {
+                build(&*store, &snapshot, state, &given_up).map_err(|error| error.to_string())
+            }));
+            let result = built.unwrap_or_else(|panic| Err(describe(&*panic)));
             // Without a driver nobody wants to know.
             let _ = reporter.send(Completion::Built { snapshot, result });
         });

@@ -123,6 +123,11 @@ impl<W> Parking<W> {
         self.forwarded.push_back((requests, entries));
     }
 
+    /// All of it has ended.
+    pub(crate) fn forget_forwarded(&mut self) {
+        self.forwarded.clear();
+    }
+
     /// The command of a request that was handed on.
     pub(crate) fn forwarded(&self, request: RequestId) -> Option<Bytes> {
         let at = self.forwarded.partition_point(|(requests, _)| requests.end() <= request);
