@@ -93,7 +93,7 @@ impl Leader {
             self.abdicate(node);
             return false;
         }
-        if !self.tend_transfer(node) || self.is_done(node) {
+        if !self.tend_transfer(node) {
             return false;
         }
         if now >= self.heartbeat_at.0 {

@@ -25,7 +25,7 @@ const DEPARTURE: u32 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Changing {
     request: RequestId,
-    /// The newest of its entries.
+    /// Its first entry.
     index: Index,
 }
 
@@ -86,17 +86,14 @@ impl Leader {
         })
     }
 
-    /// Whether a majority of those who would vote in the end is alive.
+    /// Whether a majority of those who would vote is alive.
     fn would_live(&self, node: &Node, after: &Membership) -> bool {
         let (now, patience) = (node.now.0, node.config.election_timeout);
         let live = |id| {
             id == node.id()
                 || self.peers.get(&id).is_some_and(|progress| progress.is_live(now, patience))
         };
-        match after.left() {
-            Some(end) => end.has_quorum(live),
-            None => after.has_quorum(live),
-        }
+        after.has_quorum(live)
     }
 
     /// Appends a configuration, which is in force at once.
@@ -114,7 +111,6 @@ impl Leader {
         for member in node.membership.members().iter().filter(|member| member.id != node.id()) {
             let fresh = || Progress::new(last, now);
             let progress = self.peers.entry(member.id).or_insert_with(fresh);
-            progress.departs_at = None;
             if node.membership.is_voter(member.id) {
                 progress.catch_up = None;
             } else if progress.catch_up.is_none() {
@@ -150,12 +146,6 @@ impl Leader {
         }
     }
 
-    /// Whether this node is no voter any more, as all know, and waits for nobody to take over.
-    pub(super) fn is_done(&self, node: &Node) -> bool {
-        let is_committed = node.configurations.newest().0 <= node.commit;
-        !node.membership.is_voter(node.id()) && is_committed && self.transfer.is_none()
-    }
-
     /// Takes the next step of a change, once the one before it is committed: leaves a joint
     /// phase, also one that an earlier leader began; promotes who is ready; notes new disks.
     pub(super) fn tend_members(&mut self, node: &mut Node) {
@@ -171,12 +161,7 @@ impl Leader {
             .or_else(|| self.promoted(node))
             .or_else(|| self.identified(node));
         let Some(next) = next else { return };
-        let index = self.append_membership(node, next);
-        // What is waited for is the end of the joint phase.
-        let (is_joint, changing) = (node.membership.is_joint(), &mut self.changing);
-        if let Some(changing) = changing.as_mut().filter(|it| is_joint || it.index == in_force) {
-            changing.index = index;
-        }
+        self.append_membership(node, next);
         self.replicate(node);
     }
 
