@@ -154,6 +154,7 @@ impl Wal {
 
         let mut repairs = copies.faults();
         let stale = !repairs.is_empty();
+        let mut is_planned = false;
         let (found, state, map) = loop {
             if meta.repair.is_some() {
                 repair::carry_out(&mut meta, dir, options)?;
@@ -162,6 +163,11 @@ impl Wal {
                 Ok(verified) => break verified,
                 Err(broken) => broken,
             };
+            // One repair is enough, or the disk is worse than that.
+            if is_planned {
+                return Err(OpenError::Corrupt(broken.damage));
+            }
+            is_planned = true;
             repairs.extend(repair::plan(&mut meta, *broken, dir, options)?);
             meta.generation += 1;
             meta.write(disk, dir)?;

@@ -20,6 +20,17 @@ pub(crate) enum Step {
     Mark(SnapshotMark),
 }
 
+impl Step {
+    /// Whether both are entries, and of one term.
+    pub(crate) fn is_same_term(&self, next: &Self) -> bool {
+        let term = |step: &Self| match step {
+            Self::Entry { position, .. } => Some(position.term),
+            Self::Truncate(_) | Self::Members(_) | Self::HardState(_) | Self::Mark(_) => None,
+        };
+        term(self).is_some() && term(self) == term(next)
+    }
+}
+
 /// The log up to the end of a batch. Each segment begins with one, so that it can be read without
 /// those before it.
 ///
@@ -84,6 +95,22 @@ impl State {
             Step::Mark(mark) => self.mark(mark)?,
         }
         Ok(())
+    }
+
+    /// Takes what was checked already: one step, or consecutive entries of one term, at once.
+    ///
+    /// # Panics
+    /// When the log cannot take them.
+    pub(crate) fn take(&mut self, steps: &[Step]) {
+        match (steps.first(), steps.last()) {
+            (
+                Some(Step::Entry { position: first, .. }),
+                Some(Step::Entry { position: last, .. }),
+            ) => {
+                self.log.push(first.index, last.index, first.term);
+            }
+            _ => steps.iter().for_each(|step| self.apply(step).expect("it was checked")),
+        }
     }
 
     /// Lets the log begin after the base of `mark`.

@@ -132,10 +132,12 @@ impl Wal {
 
         let mut map = lock(&self.map);
         let mut marked = false;
-        for step in self.batch.steps() {
-            self.state.apply(step).expect("it was taken ahead");
-            map.apply(step, segment.number, self.end * DATA_BYTES as u64, &self.state.log);
-            marked |= matches!(step, Step::Mark(_));
+        for steps in self.batch.steps().chunk_by(Step::is_same_term) {
+            self.state.take(steps);
+            for step in steps {
+                map.apply(step, segment.number, self.end * DATA_BYTES as u64, &self.state.log);
+                marked |= matches!(step, Step::Mark(_));
+            }
         }
         drop(map);
         // Of several hard states only the last one was written.
