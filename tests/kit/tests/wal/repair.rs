@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use raft_core::{Claim, HardState, Index, LogPosition, LogStore, Write};
+use raft_core::{Claim, HardState, Index, LogPosition, LogStore, Term, Write};
 use raft_storage::{OpenError, Recovered, Wal, inspect_on};
 use raft_testkit::disk::{Image, SimDisk};
 use rand::{Rng, RngExt};
@@ -372,4 +372,23 @@ fn damage_in_space_that_was_never_used_costs_nothing() {
     drop(wal);
     assert_eq!(open(&disk).1.last(), 1);
     assert!(try_open(&disk).expect("a log").1.repairs.is_empty());
+}
+
+// Intact batches behind a first damage say nothing about a vote that a second one has taken.
+#[test]
+fn a_vote_behind_intact_batches_is_missed_too() {
+    let disk = SimDisk::new();
+    let mut wal = create(&disk);
+    let entry = |index| entries([command(index, 1, b"small")]);
+    let writes = [hard(1, Some(2), 0), entry(1), entry(2), hard(2, Some(3), 0)];
+    writes.into_iter().for_each(|write| wal.persist(&[write]).expect("a healthy disk"));
+    drop(wal);
+    let (path, _) = files(&disk.image(), ".wal").remove(0);
+    // Each batch has a sector of its own, behind the header.
+    disk.corrupt(&path, 2 * 512 + 50, |byte| byte ^ 1);
+    let once = SimDisk::from_image(disk.image());
+    assert_eq!(try_open(&once).expect("the end is intact").1.hard_state.term, Term(2));
+    disk.corrupt(&path, 4 * 512 + 50, |byte| byte ^ 1);
+    let refused = try_open(&disk).map(drop);
+    assert!(matches!(refused, Err(OpenError::PromiseLost(_))), "{refused:?}");
 }
