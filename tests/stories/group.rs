@@ -1,6 +1,8 @@
 //! What happens to a group: changes of its members, transfers of leadership, snapshots, damage.
 
-use raft_core::{Change, ChangeSet, Entry, Incarnation, Index, NewMember, NodeId, Payload};
+use raft_core::{
+    Change, ChangeSet, Entry, Incarnation, Index, NewMember, NodeId, Payload, PeerView,
+};
 
 use crate::teller::{Teller, id};
 use crate::words;
@@ -68,6 +70,18 @@ impl Teller {
         let gone =
             if gone.is_empty() { String::new() } else { format!(", not {}", gone.join("+")) };
         format!("{id:?} at {index}: {members}{gone}")
+    }
+
+    /// The peers as this leader knows them.
+    pub(super) fn peers(&mut self, id: NodeId) -> Vec<String> {
+        let raft = self.cluster().member(id).raft().expect("it is up");
+        let peer = |peer: PeerView| {
+            let live = if peer.is_live { "live" } else { "silent" };
+            let keeps_up = if peer.has_caught_up { "" } else { ", lags" };
+            let snapshot = if peer.needs_snapshot { ", needs a snapshot" } else { "" };
+            format!("{:?} {live}, has {}{keeps_up}{snapshot}", peer.id, peer.matched)
+        };
+        raft.peers().map(peer).collect()
     }
 
     /// The state machine: what it has applied, in order.

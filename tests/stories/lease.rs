@@ -290,3 +290,70 @@ story!(
     > N1: read b served at 1 under the lease
     "#
 );
+
+// scenario B22
+story!(
+    loyalty_outlives_a_newer_term,
+    r#"
+    # N2 stands in t2, and N3 hears of that term but not of a leader in it. N1's lease still counts on
+    # N3.
+    nodes 3 lease=100ms pre_vote=off
+    skip * 1s
+    elect N1
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 250ms
+    cut N1
+    campaign N2
+    > N2 is candidate t2
+    send N2>N3 t2 vote-reply
+    status N3
+    > N3 follower t2, commit 1, last 1:t1
+    campaign N2
+    > N2 is candidate t3
+    deliver
+    status N2 N3
+    > N2 candidate t3, commit 1, last 1:t1
+    > N3 follower t2, commit 1, last 1:t1
+    lease N1 a
+    > N1: read a served at 1 under the lease
+    "#
+);
+
+// scenario B22
+story!(
+    a_voter_that_is_left_alone_waits_for_the_lease_to_end,
+    r#"
+    # N1 removes itself. N2 could lead alone at once, but has just started, and N1 counts on it.
+    nodes 2 lease=100ms
+    skip * 1s
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 250ms
+    hold N1>N2
+    change N1 c -N1
+    deliver append N1>N2
+    deliver append-reply N2>N1
+    deliver append N1>N2
+    lose append-reply N2>N1
+    cut N2
+    crash N2
+    restart N2
+    run 100ms
+    status N2
+    > N2 follower t1, commit 2, last 3:t1
+    members N2
+    > N2 at 3: N2, not N1
+    lease N1 a
+    > N1: read a served at 2 under the lease
+    run 2s
+    > N1: c unknown
+    > N1 is follower t1
+    > N2 is candidate t2
+    > N2 is leader t2
+    status N2
+    > N2 leader t2, commit 4, last 4:t2
+    "#
+);

@@ -501,3 +501,52 @@ story!(
     > N1 t1 t1:N1+N2+N3
     "#
 );
+
+story!(
+    a_learner_that_was_ready_and_is_heard_no_more_is_not_promoted,
+    r#"
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    new N4
+    change N1 c +N4-learner
+    run 500ms
+    > N1: c committed at 2
+    peers N1
+    > N2 live, has 2
+    > N3 live, has 2
+    > N4 live, has 2
+    crash N4
+    run 2s
+    peers N1
+    > N2 live, has 2
+    > N3 live, has 2
+    > N4 silent, has 2
+    change N1 d N4=voter
+    > N1: d refused: learner 4 has not caught up with the leader, or is not heard; try again when it has
+    restart N4
+    run 300ms
+    change N1 e N4=voter
+    run 100ms
+    > N1: e committed at 4
+    # It keeps up by definition now, and has to show it again when it does not vote any more.
+    peers N1
+    > N2 live, has 4
+    > N3 live, has 4
+    > N4 live, has 4
+    change N1 f N4=learner
+    deliver append
+    deliver append-reply
+    deliver append
+    cut N4
+    run 100ms
+    > N1: f committed at 6
+    peers N1
+    > N2 live, has 6
+    > N3 live, has 6
+    > N4 live, has 5, lags
+    "#
+);

@@ -26,9 +26,17 @@ story!(
     > N1 leader t1, commit 2, last 3:t1
     propose N1 x
     > N1: x refused: leadership is being handed over
+    # Nor does it hand over before the new configuration is committed by them.
+    deliver append N1>N3
+    deliver append-reply N3>N1
+    messages timeout-now
+    deliver append N1>N2
+    deliver append-reply N2>N1
+    > N1: c committed at 3
+    messages timeout-now
+    > N1>N3 t1 timeout-now
     heal
     run 1s
-    > N1: c committed at 3
     > N3 is candidate t2
     > N3 is leader t2
     > N1 is follower t2

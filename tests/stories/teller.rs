@@ -14,7 +14,7 @@
 //!   transfer N1 t [N2]   lease N1 r   snapshot N1   identify N1 N2=7
 //!   damage N2 5   forget N2 3: the state machine has lost what it applied after so many entries
 //!   arrive 1: the first snapshot that was sent arrives, again or after all
-//!   status [N1 ..]   log [N1 ..]   members [N1 ..]   state [N1 ..]   messages [kind] [links]
+//!   status [N1 ..]   log [N1 ..]   peers N1   members [N1 ..]   state [N1 ..]   messages [kind] [links]
 //! ```
 //! Messages wait until they are delivered or time passes; disks are done at once unless stalled.
 
@@ -71,6 +71,10 @@ impl Teller {
             "change" | "transfer" | "lease" | "snapshot" | "arrive" | "damage" | "forget"
             | "identify" => {
                 return self.group(verb, words);
+            }
+            "peers" => {
+                let id = id(words[0]);
+                return self.peers(id);
             }
             "members" => return self.chosen(words).map(|it| self.members(it)).collect(),
             "state" => return self.chosen(words).map(|it| self.state(it)).collect(),
