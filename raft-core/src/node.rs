@@ -120,7 +120,7 @@ impl Node {
             term,
             vote,
             // What was applied, or is in a snapshot, was committed.
-            commit: commit.max(saved.applied).max(log.base().index).min(log.last_index()),
+            commit: commit.max(saved.applied).max(saved.snapshot.index).min(log.last_index()),
             restored: saved.applied,
             applying: saved.applied,
             applied: saved.applied,

@@ -107,16 +107,6 @@ impl Proposals {
         });
     }
 
-    /// A snapshot has taken the place of the log up to `last`: what stood there is decided, but
-    /// nobody here can know how.
-    pub(crate) fn on_install(&mut self, last: Index, effects: &mut Vec<Effect>) {
-        let placed = self.placed.iter().chain(self.doubtful.iter().map(|(placed, _)| placed));
-        let covered = placed.filter(|placed| placed.first <= last);
-        effects.extend(covered.map(|placed| placed.resolve(Outcome::Unknown)));
-        self.placed.retain(|placed| placed.first > last);
-        self.doubtful.retain(|(placed, _)| placed.first > last);
-    }
-
     /// Gives up on what has waited long enough. After a storage failure: on everything.
     pub(crate) fn on_timer(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         let mut unknown = |requests| {

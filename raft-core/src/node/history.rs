@@ -76,8 +76,8 @@ impl Node {
     pub(crate) fn install(&mut self, snapshot: Snapshot) {
         let last = snapshot.last;
         assert!(last.index > self.commit, "what is committed here is not replaced");
-        self.proposals.on_install(last.index, &mut self.effects);
         self.log.reset(last);
+        self.proposals.on_commit(last.index, &self.log, &mut self.effects);
         self.configurations.reset(snapshot.membership_index, Arc::clone(&snapshot.membership));
         self.reconfigure();
         (self.snapshot, self.commit) = (last, last.index);
