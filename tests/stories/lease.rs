@@ -357,3 +357,26 @@ story!(
     > N2 leader t2, commit 4, last 4:t2
     "#
 );
+
+// scenario B22
+story!(
+    who_was_just_started_is_no_help_in_asking_either,
+    r#"
+    nodes 3 lease=100ms
+    skip * 1s
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 250ms
+    cut N1
+    crash N3
+    restart N3
+    skip N2 1s
+    campaign N2
+    > N2 is pre-candidate t1
+    deliver pre-vote
+    messages pre-vote-reply
+    > N3>N2 t1 pre-vote-reply no
+    "#
+);

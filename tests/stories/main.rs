@@ -24,5 +24,6 @@ mod repair;
 mod requests;
 mod snapshots;
 mod stall;
+mod starting;
 mod transfer;
 mod votes;

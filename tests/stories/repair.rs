@@ -53,14 +53,14 @@ story!(
     > N1: d committed at 5
     crash N1
     crash N2
-    damage N2 2
+    damage N2 1
     restart N2
     heal
     run 20s
     > N3 is pre-candidate t1
     status
     > N1 down
-    > N2 follower t1, commit 2, last 2:t1, had 5:t1
+    > N2 follower t1, commit 1, last 1:t1, had 5:t1
     > N3 pre-candidate t1, commit 1, last 1:t1
     restart N1
     run 4s

@@ -725,3 +725,34 @@ story!(
     > N2 follower t1 of N1, commit 4, last 4:t1, begins after 3:t1
     "#
 );
+
+// scenario B78
+story!(
+    what_a_snapshot_covers_is_unknown_to_those_who_wait_for_it,
+    r#"
+    # N2 knows the place of x, but what stands there it learns no more. y stands at the end.
+    nodes 3 tail=0
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    propose N2 x
+    deliver propose
+    deliver propose-reply
+    lose append N1>N2
+    cut N2
+    run 50ms
+    propose N1 y
+    run 50ms
+    > N1: y committed at 3
+    snapshot N1
+    heal
+    run 200ms
+    > N1 sends N2 a snapshot
+    > N2: x unknown
+    > N2 installs the snapshot of 3:t1
+    status N2
+    > N2 follower t1 of N1, commit 3, last 3:t1, begins after 3:t1
+    "#
+);

@@ -155,3 +155,45 @@ story!(
     > N3 leader t2, commit 2, last 2:t2
     "#
 );
+
+// scenario B15
+story!(
+    a_candidate_whose_disk_hangs_gives_up,
+    r#"
+    nodes 3 pre_vote=off
+    stall N1
+    campaign N1
+    > N1 is candidate t1
+    run 2900ms
+    > N1 is candidate t2
+    > N2 is candidate t1
+    > N2 is follower t2
+    > N1 is candidate t3
+    crash N2
+    crash N3
+    run 5s
+    > N1 is follower t3
+    status N1
+    > N1 follower t3, commit 0, last 0:t0
+    "#
+);
+
+// scenario B50
+story!(
+    a_node_whose_disk_hangs_does_not_take_over,
+    r#"
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    stall N2
+    propose N1 x
+    run 4s
+    > N1: x committed at 2
+    send N1>N2 t1 timeout-now
+    status N2
+    > N2 follower t1 of N1, commit 2, last 2:t1
+    "#
+);

@@ -302,3 +302,29 @@ story!(
     > N3 follower t1 of N1, commit 4, last 4:t1
     "#
 );
+
+// scenario B50
+story!(
+    who_has_read_that_it_votes_no_more_does_not_take_over,
+    r#"
+    # N2 has the configuration in its log, but does not know yet that it is committed.
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    hold N1>N2
+    change N1 c N2=learner
+    run 50ms
+    > N1: c committed at 3
+    deliver append N1>N2
+    members N2
+    > N2 at 3: N1+N2-learner+N3
+    status N2
+    > N2 follower t1 of N1, commit 2, last 3:t1
+    send N1>N2 t1 timeout-now
+    status N2
+    > N2 follower t1 of N1, commit 2, last 3:t1
+    "#
+);
