@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use crate::files::{change, segment};
-use crate::kit::{Client, Trio, command, run_to_end, until};
+use crate::kit::{Client, Cluster, command, run_to_end, until};
 use crate::refusals::{alone, started};
 
 fn kontiki(args: &[&str]) -> Output {
@@ -33,7 +33,7 @@ fn json(args: &[&str]) -> serde_json::Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn keys_are_written_read_and_deleted_through_any_node() {
-    let mut trio = Trio::start().await;
+    let mut trio = Cluster::start().await;
     let endpoint = |port: &u16| format!("127.0.0.1:{port}");
     let ports = trio.client_ports();
     let endpoints: Vec<_> =

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::kit::{Client, ELECTION_MS, Trio, rounds, text};
+use crate::kit::{Client, Cluster, ELECTION_MS, rounds, text};
 
 const READERS: usize = 4;
 
@@ -18,12 +18,13 @@ struct Readers {
 }
 
 impl Readers {
-    fn start(port: u16, acknowledged: &Arc<AtomicU64>) -> Self {
+    fn start(endpoint: &str, acknowledged: &Arc<AtomicU64>) -> Self {
         let mut readers = Self { tasks: JoinSet::new(), stop: Arc::default() };
         for _ in 0..READERS {
             let (stop, acknowledged) = (Arc::clone(&readers.stop), Arc::clone(acknowledged));
+            let endpoint = endpoint.to_owned();
             readers.tasks.spawn(async move {
-                let (mut client, mut answers) = (Client::new(port), 0);
+                let (mut client, mut answers) = (Client::to(&endpoint), 0);
                 while !stop.load(Ordering::SeqCst) {
                     let least = acknowledged.load(Ordering::SeqCst);
                     // No answer is no lie.
@@ -55,12 +56,12 @@ impl Readers {
 // scenario B18, B23
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_leader_that_was_paused_serves_nothing_stale() {
-    let trio = Trio::start().await;
+    let trio = Cluster::start().await;
     let acknowledged = Arc::new(AtomicU64::new(0));
     for round in 0..rounds(3) {
         let old = trio.leader().await;
         let others = [(old + 1) % 3, (old + 2) % 3];
-        let readers = Readers::start(trio.client_ports()[old], &acknowledged);
+        let readers = Readers::start(&trio.endpoint(old), &acknowledged);
         let mut client = trio.client(others[0]);
         count(&mut client, &acknowledged).await;
 
@@ -113,7 +114,7 @@ fn spawn_late(
 // scenario B13
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_leader_without_followers_steps_down_and_recovers() {
-    let trio = Trio::start().await;
+    let trio = Cluster::start().await;
     let leader = trio.leader().await;
     let (first, second) = ((leader + 1) % 3, (leader + 2) % 3);
     trio.client(leader).put("key", "before").await.expect("a put");
@@ -140,7 +141,7 @@ async fn a_leader_without_followers_steps_down_and_recovers() {
 /// A follower that was paused for long comes back without disturbing anybody: the term stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_follower_that_was_paused_does_not_disturb() {
-    let trio = Trio::start().await;
+    let trio = Cluster::start().await;
     let leader = trio.leader().await;
     let follower = (leader + 1) % 3;
     let mut client = trio.client(leader);

@@ -3,10 +3,11 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::kit::{Client, Fault, Node, Serve, Trio, ports, text, until};
+use crate::kit::{Client, Cluster, ELECTION_MS, Node, Serve, ports, text, until};
 
 /// A node that is alone in its cluster.
 pub(crate) fn alone(dir: &TempDir, name: &str) -> Serve {
@@ -19,6 +20,8 @@ pub(crate) fn alone(dir: &TempDir, name: &str) -> Serve {
         members: String::new(),
         token: "alone".to_owned(),
         more: Vec::new(),
+        host: "127.0.0.1".to_owned(),
+        inside: None,
     }
 }
 
@@ -79,22 +82,23 @@ async fn ports_and_directories_that_are_in_use_are_refused() {
     assert_kept(&node).await;
 }
 
+/// A directory says whose it is: no flag makes it another's, and none founds its cluster anew.
 // scenario B71
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn the_directory_of_another_node_or_cluster_is_refused() {
+async fn the_directory_of_another_node_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut node = started(alone(&dir, "first")).await;
     assert_eq!(node.stop(), Some(0));
 
+    let whose = ["first belongs to the node first", "--data-dir"];
     let other = Serve { data_dir: node.serve.data_dir.clone(), ..alone(&dir, "other") };
-    assert_refused(&other, 1, &["first/raft belongs to node ", "its own directory"]);
-    let token = Serve { token: "another".to_owned(), ..node.serve.clone() };
-    assert_refused(&token, 1, &["first/raft belongs to node ", " of cluster "]);
-    // One node of three is another node than one that is alone.
-    let trio = Trio::plan("alone");
+    assert_refused(&other, 1, &whose);
+    let trio = Cluster::plan("alone");
     let member = Serve { data_dir: node.serve.data_dir.clone(), ..trio.nodes[0].serve.clone() };
-    assert_refused(&member, 1, &["first/raft belongs to node "]);
+    assert_refused(&member, 1, &whose);
 
+    // What is said of a cluster to be founded does not count where there is one.
+    node.serve.token = "another".to_owned();
     node.start();
     assert_kept(&node).await;
 }
@@ -104,7 +108,7 @@ async fn directories_that_cannot_be_used_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let serve = alone(&dir, "file");
     std::fs::write(&serve.data_dir, "no directory").expect("written");
-    assert_refused(&serve, 1, &["cannot make the data directory", "--data-dir"]);
+    assert_refused(&serve, 1, &["/file", "ot a directory"]);
 
     let mut node = started(alone(&dir, "closed")).await;
     assert_eq!(node.stop(), Some(0));
@@ -128,7 +132,7 @@ async fn directories_that_cannot_be_used_are_refused() {
 // scenario B71
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn nodes_of_another_cluster_never_join() {
-    let mut ours = Trio::start().await;
+    let mut ours = Cluster::start().await;
     let leader = ours.leader().await;
     let stranger_at = (leader + 1) % 3;
     let mut client = ours.client(leader);
@@ -160,11 +164,12 @@ async fn nodes_of_another_cluster_never_join() {
     assert_eq!(held.iter().map(|kv| text(&kv.value)).collect::<Vec<_>>(), ["2"]);
 }
 
-/// A node that lost its disk comes with the name it had. Nobody counts on it any more.
+/// A node that lost its disk comes with the name it had. It is told the way back, and ends;
+/// nobody counts on it any more.
 // scenario B70
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_node_with_a_new_disk_is_not_the_node_that_it_was() {
-    let mut trio = Trio::start().await;
+    let mut trio = Cluster::start().await;
     let leader = trio.leader().await;
     let wiped = (leader + 1) % 3;
     let mut client = trio.client(leader);
@@ -172,18 +177,115 @@ async fn a_node_with_a_new_disk_is_not_the_node_that_it_was() {
     trio.settled().await;
 
     trio.nodes[wiped].kill();
-    std::fs::remove_dir_all(&trio.nodes[wiped].serve.data_dir).expect("removed");
+    wipe(&trio.nodes[wiped]);
     trio.nodes[wiped].start();
-    until("the leader says that it is another disk", async || {
-        trio.nodes[leader].log().contains("its data was lost or it runs twice").then_some(())
+    assert_eq!(trio.nodes[wiped].ended(), Some(4));
+    let said = trio.nodes[wiped].last_lines(1);
+    assert!(said.contains("its data was lost") && said.contains("member replace"), "{said}");
+    client.put("key", "2").await.expect("two of three are a majority");
+}
+
+/// The same when all stop, and the wiped one comes back together with one of the others: alone
+/// they make no majority. With the third, everything that was acknowledged is there.
+// scenario B70
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_wiped_node_and_one_other_make_no_majority() {
+    let mut trio = Cluster::start().await;
+    let leader = trio.leader().await;
+    let (wiped, behind) = ((leader + 1) % 3, (leader + 2) % 3);
+    let mut client = trio.client(leader);
+    client.put("early", "1").await.expect("a put");
+    trio.settled().await;
+    trio.nodes[behind].kill();
+    client.put("late", "1").await.expect("the leader and the one to be wiped are a majority");
+    trio.kill_all();
+
+    wipe(&trio.nodes[wiped]);
+    trio.nodes[behind].start();
+    trio.nodes[wiped].start();
+    let mut lagging = trio.client(behind).within(Duration::from_millis(6 * ELECTION_MS));
+    let write = lagging.put("never", "1").await;
+    assert!(write.is_err(), "a majority without what was acknowledged: {write:?}");
+    assert_eq!(trio.nodes[wiped].ended(), Some(4), "{}", trio.nodes[wiped].last_lines(3));
+
+    trio.nodes[leader].start();
+    let held = client.get_surely("late").await;
+    assert_eq!(held.as_deref(), Some("1"));
+}
+
+/// Two of three are wiped. They would be a majority; the one that is left is not rolled back.
+// scenario B71
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn two_wiped_nodes_do_not_roll_back_the_third() {
+    let mut trio = Cluster::start().await;
+    let mut client = trio.client(0);
+    client.put_surely("kept", "value").await;
+    trio.settled().await;
+    let last = client.inspect().await.expect("it answers").last;
+    trio.kill_all();
+    wipe(&trio.nodes[1]);
+    wipe(&trio.nodes[2]);
+    // They come first, and have all the time to agree.
+    trio.nodes[1].start();
+    trio.nodes[2].start();
+    tokio::time::sleep(Duration::from_millis(4 * ELECTION_MS)).await;
+    trio.nodes[0].start();
+    tokio::time::sleep(Duration::from_millis(4 * ELECTION_MS)).await;
+    let left = trio.client(0).inspect().await.expect("it answers for itself");
+    assert_eq!(left.last, last, "the survivor was rolled back: {left:?}");
+    for at in [1, 2] {
+        assert_eq!(trio.nodes[at].ended(), Some(4), "{}", trio.nodes[at].last_lines(3));
+    }
+}
+
+/// A copy of a node's directory runs beside it: one of the two ends, and says why, and no write
+/// is lost.
+// scenario B70
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_copy_of_a_node_is_noticed() {
+    let mut trio = Cluster::start().await;
+    let leader = trio.leader().await;
+    let twin_of = (leader + 1) % 3;
+    let mut client = trio.client(leader);
+    client.put("key", "1").await.expect("a put");
+    trio.nodes[twin_of].stop();
+    let copy = trio.dir().join("copy");
+    copy_directory(&trio.nodes[twin_of].serve.data_dir, &copy);
+    trio.nodes[twin_of].start();
+    trio.leader().await;
+
+    let ports = ports(2);
+    let serve = Serve {
+        data_dir: copy,
+        client_port: ports[0],
+        peer_port: ports[1],
+        ..trio.nodes[twin_of].serve.clone()
+    };
+    let mut twin = Node::new(serve);
+    twin.start();
+    until("somebody says that two are alive", async || {
+        let logs = trio.nodes.iter().map(Node::log).chain([twin.log()]);
+        logs.into_iter().any(|log| log.contains("two processes of this member")).then_some(())
     })
     .await;
-    client.put("key", "2").await.expect("two of three are a majority");
-    let status = trio.client(wiped).status().await.expect("it answers for itself");
-    assert_eq!((status.leader, status.raft_index), (0, 0), "it takes part");
+    client.put_surely("key", "2").await;
+    twin.kill();
+    assert_eq!(trio.settled().await.len(), 1);
+}
 
-    // Alone with one of the others it makes no majority.
-    trio.nodes[(leader + 2) % 3].kill();
-    let written = client.put("key", "3").await;
-    assert!(matches!(written, Err(Fault::Unknown(_))), "{written:?}");
+fn wipe(node: &Node) {
+    std::fs::remove_dir_all(&node.serve.data_dir).expect("removed");
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    std::fs::create_dir(to).expect("made");
+    for entry in std::fs::read_dir(from).expect("a directory") {
+        let path = entry.expect("read").path();
+        let target = to.join(path.file_name().expect("a name"));
+        if path.is_dir() {
+            copy_directory(&path, &target);
+        } else {
+            std::fs::copy(&path, &target).expect("copied");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::history::{Action, Operation, Value, check};
-use crate::kit::{Client, ELECTION_MS, Fault, Node, Swap, Trio, rounds, seed, text};
+use crate::kit::{Client, Cluster, ELECTION_MS, Fault, Node, Swap, rounds, seed, text};
 
 const CLIENTS: usize = 6;
 const KEYS: usize = 4;
@@ -25,10 +25,10 @@ const STORM: Duration = Duration::from_secs(20);
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn through_kills_and_pauses_each_key_is_one_register() {
     let seed = seed();
-    let mut trio = Trio::start().await;
+    let mut trio = Cluster::start().await;
     for round in 0..rounds(1) {
         let mut random = Pcg64Mcg::seed_from_u64(seed + round as u64);
-        let clients = Clients::start(round, &trio.client_ports(), seed);
+        let clients = Clients::start(round, &trio.endpoints(), seed);
         let (began, mut faults) = (Instant::now(), 0);
         while began.elapsed() < STORM {
             disturb(&mut trio, &mut random).await;
@@ -51,7 +51,7 @@ async fn through_kills_and_pauses_each_key_is_one_register() {
 }
 
 /// One thing goes wrong, and is well again when this returns.
-async fn disturb(trio: &mut Trio, random: &mut Pcg64Mcg) {
+async fn disturb(trio: &mut Cluster, random: &mut Pcg64Mcg) {
     let first = random.random_range(0..3);
     let second = (first + random.random_range(1..3)) % 3;
     let short = Duration::from_millis(random.random_range(10..ELECTION_MS));
@@ -104,13 +104,13 @@ struct Clients {
 }
 
 impl Clients {
-    fn start(round: usize, ports: &[u16], seed: u64) -> Self {
+    fn start(round: usize, endpoints: &[String], seed: u64) -> Self {
         let mut clients =
             Self { tasks: JoinSet::new(), stop: Arc::default(), clock: Arc::default() };
         for id in 0..CLIENTS {
             let one = One {
                 id,
-                ports: ports.to_owned(),
+                endpoints: endpoints.to_owned(),
                 clock: Arc::clone(&clients.clock),
                 random: Pcg64Mcg::seed_from_u64(seed ^ ((round * CLIENTS + id + 1) as u64) << 32),
                 round,
@@ -135,7 +135,7 @@ impl Clients {
 
 struct One {
     id: usize,
-    ports: Vec<u16>,
+    endpoints: Vec<String>,
     clock: Arc<AtomicU64>,
     random: Pcg64Mcg,
     round: usize,
@@ -144,7 +144,7 @@ struct One {
 impl One {
     async fn run(mut self, stop: Arc<AtomicBool>) -> Vec<(String, Operation)> {
         let (mut at, mut history) = (self.id, Vec::new());
-        let mut client = Client::new(self.ports[at % 3]);
+        let mut client = Client::to(&self.endpoints[at % self.endpoints.len()]);
         // What it saw last of each key, to swap from.
         let mut seen: Vec<Value> = vec![None; KEYS];
         for number in 0.. {
@@ -172,7 +172,7 @@ impl One {
             );
             if fault.is_some() || self.random.random_bool(0.05) {
                 at += 1;
-                client = Client::new(self.ports[at % 3]);
+                client = Client::to(&self.endpoints[at % self.endpoints.len()]);
                 sleep(Duration::from_millis(10)).await;
             }
         }

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::task::JoinSet;
 
-use crate::kit::{Fault, Swap, Trio};
+use crate::kit::{Cluster, Fault, Swap};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn any_node_reads_what_any_node_wrote() {
-    let trio = Trio::start().await;
+    let trio = Cluster::start().await;
     let mut clients = [0, 1, 2].map(|at| trio.client(at));
     for (writer, key) in (0..3).flat_map(|at| ["a", "b"].map(|key| (at, key))) {
         for round in 0..10 {
@@ -37,7 +37,7 @@ async fn any_node_reads_what_any_node_wrote() {
 async fn a_node_that_missed_thousands_of_writes_catches_up() {
     const WRITES: usize = 3000;
     const VALUE_BYTES: usize = 4096;
-    let mut trio = Trio::start().await;
+    let mut trio = Cluster::start().await;
     let leader = trio.leader().await;
     let away = (leader + 1) % 3;
     trio.nodes[away].kill();
@@ -75,7 +75,7 @@ async fn a_node_that_missed_thousands_of_writes_catches_up() {
 /// Large values fill many messages of the transport, and several sectors of the log each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn values_up_to_the_limit_are_replicated() {
-    let mut trio = Trio::start().await;
+    let mut trio = Cluster::start().await;
     let follower = (trio.leader().await + 1) % 3;
     let mut client = trio.client(follower);
     let largest = (3 << 19) - 64;

@@ -24,7 +24,7 @@ use super::patiently;
 const ANSWER_MAX: Duration = Duration::from_secs(15);
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// How long to wait before asking a node again.
-const PAUSE: Duration = Duration::from_millis(20);
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -60,13 +60,25 @@ pub(crate) enum Swap {
 pub(crate) struct Client {
     endpoint: Endpoint,
     channel: Option<Channel>,
+    answer_max: Duration,
 }
 
 impl Client {
+    /// A client of a node of this machine.
     pub(crate) fn new(port: u16) -> Self {
-        let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}"));
+        Self::to(&format!("127.0.0.1:{port}"))
+    }
+
+    /// A client of the node at this host and port.
+    pub(crate) fn to(endpoint: &str) -> Self {
+        let endpoint = Endpoint::from_shared(format!("http://{endpoint}"));
         let endpoint = endpoint.expect("an address").connect_timeout(CONNECT_MAX);
-        Self { endpoint, channel: None }
+        Self { endpoint, channel: None, answer_max: ANSWER_MAX }
+    }
+
+    /// Gives up on an answer after this time.
+    pub(crate) fn within(self, answer_max: Duration) -> Self {
+        Self { answer_max, ..self }
     }
 
     pub(crate) async fn put(&mut self, key: &str, value: impl Into<Bytes>) -> Result<i64, Fault> {
@@ -179,7 +191,7 @@ impl Client {
         self.call(async |channel| kv(channel).range(request).await).await
     }
 
-    async fn call<T>(
+    pub(super) async fn call<T>(
         &mut self,
         ask: impl AsyncFnOnce(Channel) -> Result<tonic::Response<T>, Status>,
     ) -> Result<T, Fault> {
@@ -191,7 +203,7 @@ impl Client {
             }
         };
         self.channel = Some(channel.clone());
-        let outcome = match timeout(ANSWER_MAX, ask(channel)).await {
+        let outcome = match timeout(self.answer_max, ask(channel)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(Status::deadline_exceeded("no answer")),
         };

@@ -1,18 +1,20 @@
 //! What the tests stand on. Nothing here asserts anything about the store.
 
 mod client;
+mod cluster;
 mod load;
 mod node;
+mod operator;
 mod ports;
-mod trio;
 
 use std::time::Duration;
 
 pub(crate) use client::{Client, Fault, Swap, text};
-pub(crate) use load::{Load, missing};
+pub(crate) use cluster::Cluster;
+pub(crate) use load::{Acknowledged, Load, lost_or_doubled};
 pub(crate) use node::{Node, Serve, command, run_to_end};
+pub(crate) use operator::{add_voter, set_address};
 pub(crate) use ports::{base_port, ports};
-pub(crate) use trio::Trio;
 
 /// The timing of every cluster here, in milliseconds: heartbeats, and the election timeout.
 pub(crate) const HEARTBEAT_MS: u64 = 50;

@@ -20,11 +20,15 @@ pub(crate) struct Serve {
     pub(crate) members: String,
     pub(crate) token: String,
     pub(crate) more: Vec<String>,
+    /// Where it listens, and is dialled.
+    pub(crate) host: String,
+    /// A process in whose network the node lives.
+    pub(crate) inside: Option<u32>,
 }
 
 impl Serve {
     pub(crate) fn args(&self) -> Vec<String> {
-        let url = |port| format!("http://127.0.0.1:{port}");
+        let url = |port| format!("http://{}:{port}", self.host);
         let mut args = vec![
             "serve".into(),
             format!("--name={}", self.name),
@@ -38,8 +42,22 @@ impl Serve {
         if !self.members.is_empty() {
             args.push(format!("--initial-cluster={}", self.members));
         }
+        // What is said here wins.
+        let name = |arg: &str| arg.split('=').next().unwrap_or_default().to_owned();
+        let more: Vec<String> = self.more.iter().map(|arg| name(arg)).collect();
+        args.retain(|arg| !more.contains(&name(arg)));
         args.extend(self.more.iter().cloned());
         args
+    }
+
+    /// Where its peers reach it.
+    pub(crate) fn peer_url(&self) -> String {
+        format!("http://{}:{}", self.host, self.peer_port)
+    }
+
+    /// Its part of `--initial-cluster`.
+    pub(crate) fn as_member(&self) -> String {
+        format!("{}={}", self.name, self.peer_url())
     }
 
     /// Runs a node that is expected to refuse: its exit code, and what it says.
@@ -65,7 +83,8 @@ impl Node {
     pub(crate) fn start(&mut self) {
         assert!(self.child.is_none(), "{} runs already", self.serve.name);
         let log = File::options().create(true).append(true).open(self.log_path());
-        let mut child = command()
+        let mut command = self.serve.inside.map_or_else(command, command_inside);
+        let mut child = command
             .args(self.serve.args())
             .arg("--stop-with-stdin")
             .stdin(Stdio::piped())
@@ -96,6 +115,22 @@ impl Node {
         let status = wait(self.child.as_mut().expect("it runs"));
         (self.child, self.stdin) = (None, None);
         status.expect("it stops when asked").code()
+    }
+
+    /// Waits until it ends by itself, and gives its exit code.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        let status = wait(self.child.as_mut().expect("it runs"));
+        let status = status.unwrap_or_else(|| panic!("{} goes on", self.serve.name));
+        (self.child, self.stdin) = (None, None);
+        status.code()
+    }
+
+    /// The most memory that it has held, in KiB.
+    pub(crate) fn peak_kib(&self) -> Option<u64> {
+        let pid = self.child.as_ref()?.id();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.trim().trim_end_matches(" kB").parse().ok()
     }
 
     pub(crate) fn pause(&self) {
@@ -142,6 +177,17 @@ pub(crate) fn command() -> Command {
         }
     }
     command.stdin(Stdio::null());
+    command
+}
+
+/// The binary, in the network of another process.
+fn command_inside(process: u32) -> Command {
+    let inner = command();
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--target={process}")).arg("--net").arg(inner.get_program());
+    for (name, _) in inner.get_envs() {
+        command.env_remove(name);
+    }
     command
 }
 
