@@ -166,12 +166,13 @@ impl Message {
             | Self::VoteReply { .. }
             | Self::Heartbeat { .. }
             | Self::HeartbeatReply { .. }
-            | Self::TimeoutNow
             | Self::Read { .. }
             | Self::ReadReply { .. } => Lane::Control,
             Self::Append(_)
             | Self::AppendReply(_)
             | Self::Commit { .. }
+            // Behind the entries that make its receiver's log as long as any.
+            | Self::TimeoutNow
             | Self::Propose { .. }
             | Self::ProposeReply { .. } => Lane::Bulk,
         }
