@@ -123,7 +123,8 @@ impl<W> Driver<W> {
         if proposals.is_empty() {
             return;
         }
-        if self.waits_for_leader(now) {
+        if self.raft.transferring_to().is_some() {
+            // It would refuse them, and the commands would be gone.
             for (bytes, waiter) in proposals.drain(..) {
                 self.park(waiter, Asked::Proposal(bytes), Refusal::Transferring, work);
             }

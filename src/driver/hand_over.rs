@@ -41,12 +41,6 @@ impl<W> Driver<W> {
         work.ended.extend(refused.map(|waiter| (waiter, Ending::Refused(reason))));
     }
 
-    /// Whether a proposal now would be refused, or lost, because of a hand-over.
-    pub(super) fn waits_for_leader(&self, now: Instant) -> bool {
-        self.raft.transferring_to().is_some()
-            || (self.raft.leader().is_none() && self.parking.is_open(now))
-    }
-
     /// Asks again for what was parked, or refuses it where it has waited for too long.
     pub(super) fn unpark(&mut self, now: Instant, work: &mut Work<W>) {
         if !self.parking.is_open(now) {

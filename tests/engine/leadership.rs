@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kontiki::raft_core::Lease;
 use kontiki::{Change, ChangeSet, Consistency, Index, ProposeError, StopReason};
@@ -104,11 +104,29 @@ async fn a_shutdown_hands_over_first_and_closes_the_log() {
     }
 }
 
+// scenario B61, B67
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_whose_disk_fails_has_another_one_elected_before_it_stops() {
+    let patience = Duration::from_secs(2);
+    let group = Group::with(3, move |config| config.raft.election_timeout = patience);
+    let old = group.leader().await.clone();
+    old.propose(command("a")).await.expect("committed");
+    let (old_id, failed_at) = (old.status().id, Instant::now());
+    group.logs[old_id.get() as usize - 1].break_disk();
+    let lost = timeout(LIMIT, old.propose(command("b"))).await.expect("ends");
+    assert!(lost.is_err(), "{lost:?}");
+    group.leader_but(Some(old_id)).await;
+    assert!(failed_at.elapsed() < patience, "nobody had to lose patience first");
+    let reason = timeout(LIMIT, old.stopped()).await.expect("stops");
+    assert_eq!(reason, StopReason::Storage("the disk is broken".into()));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stale_read_waits_until_it_has_what_the_caller_has_seen() {
     let group = Group::new(3);
     let leader = group.leader().await;
     let written = leader.propose(command("a")).await.expect("committed").index;
+    group.all_apply(1).await;
     let behind = group.followers().await[0];
     group.network.cut(behind);
     let newer = leader.propose(command("b")).await.expect("committed").index;
