@@ -16,6 +16,8 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
+use crate::member_call::{MemberCall, members};
+
 /// A request to any service.
 #[derive(Clone, Debug)]
 pub enum Call {
@@ -27,6 +29,7 @@ pub enum Call {
     MemberList(MemberListRequest),
     Status(StatusRequest),
     Alarm(AlarmRequest),
+    Member(MemberCall),
     /// A message of any bytes to any path.
     Raw(&'static str, Bytes),
 }
@@ -50,6 +53,7 @@ from! {
     MemberList(MemberListRequest),
     Status(StatusRequest),
     Alarm(AlarmRequest),
+    Member(MemberCall),
 }
 
 /// What is said beside the request.
@@ -65,6 +69,8 @@ pub struct Answer {
     pub text: String,
     /// Of the header, where there is one.
     pub revision: Option<i64>,
+    /// The member that was added.
+    pub newest: Option<u64>,
     /// The server may be gone.
     pub is_broken: bool,
 }
@@ -74,6 +80,8 @@ pub struct Answer {
 pub struct Ids {
     pub cluster: u64,
     pub member: u64,
+    /// The member that was added last; zero before the first.
+    pub newest: u64,
 }
 
 /// Whether the server answers a linearizable read.
@@ -89,13 +97,13 @@ pub async fn ids(channel: &Channel) -> Ids {
     let answer = send(channel, path, Bytes::new(), Metadata::Nothing).await.expect("an answer");
     let list = MemberListResponse::decode(answer).expect("a list of members");
     let [member] = &list.members[..] else { panic!("one member: {list:?}") };
-    Ids { cluster: list.header.expect("a header").cluster_id, member: member.id }
+    Ids { cluster: list.header.expect("a header").cluster_id, member: member.id, newest: 0 }
 }
 
 impl Call {
     /// Sends the request to the server that has these ids.
     pub async fn ask(&self, channel: &Channel, metadata: Metadata, ids: Ids) -> Answer {
-        let (path, message) = self.wire();
+        let (path, message) = self.wire(ids);
         let answer = match send(channel, path, message, metadata).await {
             Ok(answer) => answer,
             Err(status) => return Answer::refused(&status),
@@ -111,12 +119,7 @@ impl Call {
                 show(answer, ids, |compacted: &mut CompactionResponse| &mut compacted.header)
             }
             Self::MemberList(_) => show(answer, ids, |list: &mut MemberListResponse| {
-                for member in &mut list.members {
-                    member.id = placeholder(member.id, ids.member);
-                    for url in member.peer_ur_ls.iter_mut().chain(&mut member.client_ur_ls) {
-                        *url = without_port(url);
-                    }
-                }
+                members(&mut list.members, ids);
                 &mut list.header
             }),
             Self::Status(_) => show(answer, ids, |status: &mut StatusResponse| {
@@ -124,13 +127,12 @@ impl Call {
                 &mut status.header
             }),
             Self::Alarm(_) => show(answer, ids, |alarm: &mut AlarmResponse| &mut alarm.header),
-            Self::Raw(..) => {
-                Answer { text: format!("{answer:?}"), revision: None, is_broken: false }
-            }
+            Self::Member(call) => call.show(answer, ids),
+            Self::Raw(..) => Answer::told(format!("{answer:?}")),
         }
     }
 
-    fn wire(&self) -> (&'static str, Bytes) {
+    fn wire(&self, ids: Ids) -> (&'static str, Bytes) {
         match self {
             Self::Range(request) => ("/etcdserverpb.KV/Range", encode(request)),
             Self::Put(request) => ("/etcdserverpb.KV/Put", encode(request)),
@@ -140,25 +142,30 @@ impl Call {
             Self::MemberList(request) => ("/etcdserverpb.Cluster/MemberList", encode(request)),
             Self::Status(request) => ("/etcdserverpb.Maintenance/Status", encode(request)),
             Self::Alarm(request) => ("/etcdserverpb.Maintenance/Alarm", encode(request)),
+            Self::Member(call) => call.wire(ids),
             Self::Raw(path, message) => (path, message.clone()),
         }
     }
 }
 
 impl Answer {
+    fn told(text: String) -> Self {
+        Self { text, revision: None, newest: None, is_broken: false }
+    }
+
     fn refused(status: &Status) -> Self {
         let text = format!("{:?}: {}", status.code(), status.message());
         let is_broken = matches!(status.code(), Code::Unknown | Code::Unavailable);
-        Self { text, revision: None, is_broken }
+        Self { is_broken, ..Self::told(text) }
     }
 }
 
-fn encode(request: &impl Message) -> Bytes {
+pub fn encode(request: &impl Message) -> Bytes {
     request.encode_to_vec().into()
 }
 
 /// Decodes an answer, replaces what may differ, and writes it down.
-fn show<T: Message + Default + Debug>(
+pub fn show<T: Message + Default + Debug>(
     answer: Bytes,
     ids: Ids,
     header: impl Fn(&mut T) -> &mut Option<ResponseHeader>,
@@ -171,15 +178,15 @@ fn show<T: Message + Default + Debug>(
         header.raft_term = header.raft_term.min(1);
         revision = Some(header.revision);
     }
-    Answer { text: format!("{answer:#?}"), revision, is_broken: false }
+    Answer { revision, ..Answer::told(format!("{answer:#?}")) }
 }
 
 /// 1 stands for the id that is expected.
-fn placeholder(id: u64, expected: u64) -> u64 {
+pub fn placeholder(id: u64, expected: u64) -> u64 {
     if id == expected { 1 } else { id }
 }
 
-fn without_port(url: &str) -> String {
+pub fn without_port(url: &str) -> String {
     url.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned()
 }
 

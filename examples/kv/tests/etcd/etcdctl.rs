@@ -16,6 +16,9 @@ type Step = (&'static str, &'static str);
 /// A line of fewer cells is no row of a table, but a key or a value.
 const CELLS_MIN: usize = 4;
 
+/// Shorter ids are as good as never drawn.
+const ID_DIGITS_MIN: usize = 11;
+
 /// In order, from fresh stores.
 const STEPS: &[Step] = &[
     ("put a 1", ""),
@@ -110,6 +113,26 @@ const STEPS: &[Step] = &[
     ("endpoint status -w fields", ""),
     ("endpoint status -w table", ""),
     ("endpoint status --cluster", ""),
+    ("member add", ""),
+    ("member add x", ""),
+    ("member add x --peer-urls=nothing", ""),
+    ("member add x --learner --peer-urls=http://127.0.0.2:1,http://127.0.0.3:1", ""),
+    ("member add y --peer-urls=http://127.0.0.3:1", ""),
+    ("member list", ""),
+    ("member list -w table", ""),
+    ("member promote NEWEST", ""),
+    ("move-leader NEWEST", ""),
+    ("move-leader 4d2", ""),
+    ("move-leader OWN", ""),
+    ("member promote OWN", ""),
+    ("member remove OWN", ""),
+    ("member remove 4d2", ""),
+    ("member remove nothing", ""),
+    // In etcd's list it votes from here on: see `known.rs`.
+    ("member update NEWEST --peer-urls=http://127.0.0.4:1", ""),
+    ("member update NEWEST", ""),
+    ("member remove NEWEST", ""),
+    ("member list", ""),
 ];
 
 /// Runs every command at both.
@@ -139,7 +162,7 @@ fn run(etcdctl: &Path, side: &Side, (arguments, input): Step) -> String {
         .env("ETCDCTL_API", "3")
         .args(["--endpoints", &side.server.place.client])
         // Behind a space at the end comes an empty one.
-        .args(arguments.split(' '))
+        .args(named(etcdctl, side, arguments).split(' '))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -153,6 +176,20 @@ fn run(etcdctl: &Path, side: &Side, (arguments, input): Step) -> String {
     let stdout = anonymous(&text(&output.stdout), side);
     let stderr = anonymous(&text(&output.stderr), side);
     format!("{stdout}\n{stderr}\nexit code {:?}", output.status.code())
+}
+
+/// The command with ids in the place of words: the member's own, or of the one that was added.
+fn named(etcdctl: &Path, side: &Side, arguments: &str) -> String {
+    let arguments = arguments.replace("OWN", &format!("{:x}", side.ids.member));
+    if !arguments.contains("NEWEST") {
+        return arguments;
+    }
+    let mut list = Command::new(etcdctl);
+    list.env("ETCDCTL_API", "3").args(["--endpoints", &side.server.place.client, "member", "list"]);
+    let list = list.output().expect("etcdctl runs").stdout;
+    let list = String::from_utf8_lossy(&list).into_owned();
+    let newest = list.lines().find(|line| line.contains("unstarted")).expect("one was added");
+    arguments.replace("NEWEST", newest.split(',').next().expect("a line has a beginning"))
 }
 
 /// The text without anything that is the server's own.
@@ -173,7 +210,34 @@ fn anonymous(text: &str, side: &Side) -> String {
         // Its own log, and the frame of a table.
         !line.starts_with("{\"level\"") && !line.starts_with("+-")
     });
-    lines.map(without_moments).collect::<Vec<_>>().join("\n")
+    let mut lines: Vec<String> =
+        lines.map(without_moments).map(|line| without_ids(&line)).collect();
+    if text.contains("unstarted") {
+        // Ids are drawn, and members stand in their order.
+        lines.sort();
+    }
+    lines.join("\n")
+}
+
+/// A line without the ids of others than this member, and without an order that comes from them.
+fn without_ids(line: &str) -> String {
+    if let Some(members) = line.strip_prefix("ETCD_INITIAL_CLUSTER=\"") {
+        let mut members: Vec<&str> = members.trim_end_matches('"').split(',').collect();
+        members.sort_unstable();
+        return members.join(",");
+    }
+    let word = |word: &str| {
+        let is_id = word.len() >= ID_DIGITS_MIN && word.bytes().all(|it| it.is_ascii_hexdigit());
+        if is_id { "ID".to_owned() } else { word.to_owned() }
+    };
+    let words = line.split(' ').filter(|word| !word.is_empty());
+    words
+        .map(|text| match text.strip_suffix(',') {
+            Some(text) => word(text) + ",",
+            None => word(text),
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// A line without sizes, terms, positions in the log, versions and times.

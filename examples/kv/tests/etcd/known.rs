@@ -52,6 +52,23 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         versions: "3.",
+        scene: "the only voter",
+        request: "Remove",
+        etcd: "Unknown: etcdserver: re-configuration failed",
+        ours: "FailedPrecondition: etcdserver: re-configuration failed",
+        reason: "the words are the same; the code that belongs to them was forgotten, and etcd's \
+                 own clients know them with ours",
+    },
+    Known {
+        versions: "3.",
+        scene: "a learner moves",
+        request: "Member",
+        etcd: "is_learner: false",
+        ours: "is_learner: true",
+        reason: "in its list, this etcd makes a voter of a learner whose URLs are changed",
+    },
+    Known {
+        versions: "3.",
         scene: "unreadable",
         request: "Raw",
         etcd: "Internal: grpc: error unmarshalling request",

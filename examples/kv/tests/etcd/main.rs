@@ -16,6 +16,7 @@
 mod call;
 mod etcdctl;
 mod known;
+mod member_call;
 mod pair;
 mod requests;
 mod scenes;

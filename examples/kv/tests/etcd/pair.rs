@@ -38,6 +38,7 @@ impl Side {
 
     async fn ask(&mut self, call: &Call, metadata: Metadata) -> Answer {
         let answer = call.ask(&self.server.channel, metadata, self.ids).await;
+        self.ids.newest = answer.newest.unwrap_or(self.ids.newest);
         if answer.is_broken {
             self.server.assert_alive();
         }

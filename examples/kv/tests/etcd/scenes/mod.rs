@@ -9,6 +9,7 @@ mod delete;
 mod duplicates;
 mod fresh;
 mod limits;
+mod members;
 mod put;
 mod random;
 mod range;
@@ -31,8 +32,11 @@ pub async fn play(pair: &mut Pair) {
     compact::play(pair).await;
     random::play(pair).await;
 
+    members::play(pair).await;
+
     pair.scene("after a crash");
     pair.restart().await;
+    members::after(pair).await;
     pair.dump_history(random::HISTORY).await;
     compact::around(pair).await;
     pair.ask(crate::requests::put("after", "the crash")).await;
