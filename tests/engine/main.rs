@@ -5,4 +5,5 @@ mod kit;
 mod leadership;
 mod members;
 mod node;
+mod sessions;
 mod snapshots;
