@@ -133,7 +133,7 @@ pub(super) fn on_reject(
     // A rejection at `matched` while appends follow one another may be older than what was
     // acknowledged since: a probe there tells.
     let base = node.log.base().index;
-    if hint.index < base || (probing && previous <= base) {
+    if probing && previous <= base {
         // The logs agree, if anywhere, before ours begins.
         progress.on_reject(Index::ZERO);
     } else {

@@ -89,12 +89,10 @@ impl Leader {
         node.send(to, Message::TimeoutNow);
     }
 
-    /// Ends a transfer whose time is up, or whose target cannot lead any more. Returns whether
+    /// Ends a transfer whose time is up; the members do not change while it lasts. Returns whether
     /// this node may go on leading: one that is no voter any more only waited for it.
     pub(super) fn tend_transfer(&mut self, node: &mut Node) -> bool {
-        let is_over = |transfer: &mut Transfer| {
-            transfer.until.0 <= node.now.0 || !node.membership.is_voter(transfer.to)
-        };
+        let is_over = |transfer: &mut Transfer| transfer.until.0 <= node.now.0;
         let Some(transfer) = self.transfer.take_if(is_over) else { return true };
         transfer.fail(node);
         node.membership.is_voter(node.id())
