@@ -236,3 +236,99 @@ story!(
     > N4 follower t1, commit 3, last 3:t1
     "#
 );
+
+story!(
+    one_that_holds_everything_in_the_end_has_caught_up,
+    r#"
+    # It comes late, and nothing is proposed by which it could show that it keeps up.
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    new N4
+    cut N4
+    change N1 c +N4
+    run 3s
+    > N1: c committed at 2
+    members N1
+    > N1 at 2: N1+N2+N3+N4-candidate
+    heal
+    run 1s
+    members N1
+    > N1 at 4: N1+N2+N3+N4
+    "#
+);
+
+story!(
+    one_that_is_slow_and_behind_is_not_promoted,
+    r#"
+    # What the log held when it began takes N4 longer than an election timeout, and there is more.
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    new N4
+    stall N4
+    change N1 c +N4
+    run 1500ms
+    > N1: c committed at 2
+    propose N1 x
+    run 50ms
+    > N1: x committed at 3
+    sync N4
+    run 10ms
+    sync N4
+    run 200ms
+    peers N1
+    > N2 live, has 3
+    > N3 live, has 3
+    > N4 live, has 2, lags
+    members N1
+    > N1 at 2: N1+N2+N3+N4-candidate
+    work N4
+    run 300ms
+    members N1
+    > N1 at 5: N1+N2+N3+N4
+    "#
+);
+
+story!(
+    one_that_has_only_begun_has_not_caught_up,
+    r#"
+    nodes 3 append_bytes=1
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    propose N1 a b c d
+    run 100ms
+    > N1: a committed at 2
+    > N1: b committed at 3
+    > N1: c committed at 4
+    > N1: d committed at 5
+    new N4
+    hold N1>N4
+    change N1 c +N4-learner
+    run 100ms
+    > N1: c committed at 6
+    deliver N1>N4
+    deliver N4>N1
+    deliver 1 append N1>N4
+    deliver N4>N1
+    peers N1
+    > N2 live, has 6
+    > N3 live, has 6
+    > N4 live, has 1, lags
+    heal
+    run 200ms
+    peers N1
+    > N2 live, has 6
+    > N3 live, has 6
+    > N4 live, has 6
+    "#
+);

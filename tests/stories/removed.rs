@@ -282,3 +282,37 @@ story!(
     > N1: x committed at 5
     "#
 );
+
+// scenario B47
+story!(
+    a_removed_leader_whose_successor_does_not_come_steps_down,
+    r#"
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    change N1 c -N1
+    deliver append
+    deliver append-reply
+    deliver append
+    deliver append-reply
+    > N1: c committed at 3
+    lose timeout-now
+    run 1100ms
+    > N1 is follower t1
+    status
+    > N1 follower t1, commit 3, last 3:t1
+    > N2 follower t1 of N1, commit 3, last 3:t1
+    > N3 follower t1 of N1, commit 3, last 3:t1
+    run 3s
+    > N3 is pre-candidate t1
+    > N3 is candidate t2
+    > N3 is leader t2
+    status
+    > N1 follower t1, commit 3, last 3:t1
+    > N2 follower t2 of N3, commit 4, last 4:t2
+    > N3 leader t2, commit 4, last 4:t2
+    "#
+);

@@ -756,3 +756,49 @@ story!(
     > N2 follower t1 of N1, commit 3, last 3:t1, begins after 3:t1
     "#
 );
+
+// scenario B56
+story!(
+    late_answers_do_not_begin_a_transfer_anew,
+    r#"
+    # While the snapshot travels, N1 hears again that N3 lacks what is gone, and what it once had.
+    nodes 3 tail=0
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    cut N3
+    propose N1 a
+    run 100ms
+    > N1: a committed at 2
+    snapshot N1
+    transfers 400ms
+    heal
+    hold N3>N1
+    send N1>N3 t1 append after 1:t1 commit 1
+    heal
+    hold N3>N1
+    run 110ms
+    messages N3>N1
+    > N3>N1 t1 append-reply have 1
+    > N3>N1 t1 heartbeat-reply round0
+    deliver 1 heartbeat-reply N3>N1
+    run 5ms
+    messages N3>N1
+    > N3>N1 t1 append-reply have 1
+    > N3>N1 t1 append-reply differ at 2, perhaps not at 1:t1
+    repeat append-reply N3>N1
+    deliver N3>N1
+    > N1 sends N3 a snapshot
+    peers N1
+    > N2 live, has 2
+    > N3 live, has 1, needs a snapshot
+    run 300ms
+    heal
+    run 500ms
+    > N3 installs the snapshot of 2:t1
+    status N3
+    > N3 follower t1 of N1, commit 2, last 2:t1, begins after 2:t1
+    "#
+);

@@ -328,3 +328,107 @@ story!(
     > N2 follower t1 of N1, commit 2, last 3:t1
     "#
 );
+
+story!(
+    a_leader_that_slept_through_its_transfer_ends_it_when_it_wakes,
+    r#"
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    cut N1
+    transfer N1 t N2
+    pause N1
+    run 3s
+    > N2 is pre-candidate t1
+    > N2 is candidate t2
+    > N2 is leader t2
+    resume N1
+    run 1ms
+    > N1: t refused: N2 did not take over
+    > N1 is follower t1
+    status N1
+    > N1 follower t1, commit 1, last 1:t1
+    "#
+);
+
+story!(
+    without_a_name_nobody_is_asked_who_is_silent,
+    r#"
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    crash N3
+    run 1100ms
+    transfer N1 t
+    run 100ms
+    > N2 is candidate t2
+    > N1 is follower t2
+    > N2 is leader t2
+    > N1: t N2 leads
+    "#
+);
+
+story!(
+    in_a_joint_phase_one_that_stays_is_rather_asked,
+    r#"
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    hold N1>N2 N1>N3
+    change N1 c -N3
+    deliver append N1>N2 N1>N3
+    transfer N1 t
+    heal
+    run 200ms
+    > N2 is candidate t2
+    > N1: c unknown
+    > N1 is follower t2
+    > N2 is leader t2
+    > N1: t N2 leads
+    status
+    > N1 follower t2 of N2, commit 4, last 4:t2
+    > N2 leader t2, commit 4, last 4:t2
+    > N3 follower t2 of N2, commit 4, last 4:t2
+    members N2
+    > N2 at 4: N1+N2, not N3
+    "#
+);
+
+story!(
+    without_a_name_a_higher_priority_comes_before_a_longer_log,
+    r#"
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    change N1 c N2=priority:3
+    run 100ms
+    > N1: c committed at 2
+    hold N1>N2
+    propose N1 x
+    run 50ms
+    > N1: x committed at 3
+    transfer N1 t
+    heal
+    run 200ms
+    > N2 is candidate t2
+    > N1 is follower t2
+    > N2 is leader t2
+    > N1: t N2 leads
+    status
+    > N1 follower t2 of N2, commit 4, last 4:t2
+    > N2 leader t2, commit 4, last 4:t2
+    > N3 follower t2 of N2, commit 4, last 4:t2
+    "#
+);
