@@ -90,6 +90,12 @@ fn what_serve_refuses() {
     refuse(&["--listen-client-urls=http://0.0.0.0:2379"], "--advertise-client-urls");
     refuse(&["--config-file=bad.toml"], "unknown field `nmae`");
     refuse(&["--config-file=absent.toml"], "cannot read the configuration file absent.toml");
+    refuse(&["--initial-cluster-state=existing"], "as kontiki member add has printed them");
+    refuse(&["--priority=256"], "256 is not in 0..=255");
+    refuse(&["--lease-reads=often"], "possible values: true, false");
+    refuse(&["--lease-reads", "--lease-margin=1000"], "so that no lease is left");
+    refuse(&["--disk-stall-timeout=100"], "less than two heartbeats");
+    refuse(&["--snapshot-count=0"], "snapshot-count is zero");
     let variables = [("KONTIKI_ELECTION_TIMEOUT", "soon")];
     refused(dir.path(), &["serve"], &variables, 2, "'--election-timeout <MS>'");
 }
@@ -137,6 +143,11 @@ fn client_commands_fail_with_a_reason() {
         &["get", "key"],
         &["del", "--prefix", "key"],
         &["member", "list"],
+        &["member", "add", "n2", "--peer-urls=http://127.0.0.1:1"],
+        &["member", "remove", "a1"],
+        &["member", "replace", "a1", "n2", "--peer-urls=http://127.0.0.1:1"],
+        &["member", "move-leader"],
+        &["snapshot", "save", "file"],
         &["status"],
     ] {
         refused(dir.path(), args, &variables, 1, &format!("no endpoint answered:\n  {endpoint}: "));
@@ -146,6 +157,71 @@ fn client_commands_fail_with_a_reason() {
     refuse(&["get", "a", "b", "--prefix"], "cannot be used with");
     refuse(&["get", "a", "--consistency", "x"], "possible values: l, s");
     refuse(&["get", "a", "--endpoints", "nowhere"], "the port is missing");
+    refuse(&["member", "add", "n2"], "--peer-urls <URLS>");
+    refuse(&["member", "add", "n2", "--peer-urls=n2:2380"], "write it as http://HOST:PORT");
+    refuse(&["member", "remove", "n2"], "give the id of a member as kontiki member list shows it");
+    refuse(&["member", "promote", "0"], "give the id of a member");
     refuse(&["bench", "put", "--clients", "0"], "give a whole number above zero");
     refuse(&["bench", "put", "--duration", "0"], "give a number of seconds above zero");
+}
+
+#[test]
+fn a_node_that_joins_nobody_says_so_and_leaves_nothing_behind() {
+    let dir = directory();
+    let [client, own, other] = [(), (), ()].map(|()| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        format!("http://{}", listener.local_addr().expect("bound"))
+    });
+    let cluster = format!("--initial-cluster=n1={own},n2={other}");
+    let args = [
+        "serve",
+        "--name=n1",
+        "--log-level=off",
+        "--initial-cluster-state=existing",
+        &format!("--listen-client-urls={client}"),
+        &format!("--listen-peer-urls={own}"),
+        &cluster,
+    ];
+    let output = kontiki(dir.path(), &args, &[]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains(&format!("no member of the cluster answers: {other}")), "{stderr}");
+    assert!(stderr.contains("give in --initial-cluster the members that run"), "{stderr}");
+    assert!(!dir.path().join("n1.kontiki/raft").exists(), "a log was made");
+}
+
+#[test]
+fn backups_that_are_none_are_refused_and_nothing_is_made() {
+    let dir = directory();
+    std::fs::write(dir.path().join("foreign"), vec![0xed; 20_512]).expect("written");
+    std::fs::write(dir.path().join("short"), "KONTIKIV").expect("written");
+    std::fs::create_dir(dir.path().join("there")).expect("made");
+    for (file, expected) in [
+        ("foreign", "foreign: this is no snapshot of the key-value store"),
+        ("short", "short: the snapshot is cut off after 8 bytes"),
+        ("absent", "cannot read absent: No such file or directory"),
+    ] {
+        refused(dir.path(), &["snapshot", "status", file], &[], 1, expected);
+        let restore = ["snapshot", "restore", file, "--data-dir=made"];
+        refused(dir.path(), &restore, &[], 1, expected);
+    }
+    let restore = ["snapshot", "restore", "foreign", "--data-dir=there"];
+    refused(dir.path(), &restore, &[], 1, "there is there already");
+    let restore = ["snapshot", "restore", "foreign", "--name=a", "--initial-cluster=b=http://b:1"];
+    refused(dir.path(), &restore, &[], 2, "or add a=URL");
+    assert_eq!(std::fs::read_dir(dir.path()).expect("read").count(), 3, "something was made");
+}
+
+#[test]
+fn nothing_is_recovered_by_accident() {
+    let dir = directory();
+    let recover = ["recover", "--data-dir=absent"];
+    refused(dir.path(), &recover, &[], 2, "--force-new-cluster");
+    for more in
+        [&["--force-new-cluster"][..], &["--force-new-cluster", "--accept-that-data-may-be-lost"]]
+    {
+        let args = [&recover, more].concat();
+        refused(dir.path(), &args, &[], 1, "absent holds no log");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).expect("read").count(), 0, "something was made");
 }

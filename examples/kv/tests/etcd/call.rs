@@ -2,6 +2,7 @@
 //! two clusters (their ids, their terms, their sizes) is replaced, all else is left as it came.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
 use http::uri::PathAndQuery;
@@ -17,6 +18,9 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 use crate::member_call::{MemberCall, members};
+
+/// No request takes so long.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// A request to any service.
 #[derive(Clone, Debug)]
@@ -222,8 +226,10 @@ async fn send(
     if let Metadata::HasLeader(value) = metadata {
         request.metadata_mut().insert("hasleader", value.parse().expect("a value"));
     }
-    let answer = client.unary(request, PathAndQuery::from_static(path), Whole).await?;
-    Ok(answer.into_inner())
+    let answer = client.unary(request, PathAndQuery::from_static(path), Whole);
+    let answer = tokio::time::timeout(ANSWER_MAX, answer).await;
+    let late = |_| Status::deadline_exceeded(format!("no answer within {ANSWER_MAX:?}"));
+    Ok(answer.map_err(late)??.into_inner())
 }
 
 /// Messages as bytes: so that they need not be what the path expects.

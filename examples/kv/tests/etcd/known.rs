@@ -68,6 +68,14 @@ pub const KNOWN: &[Known] = &[
         reason: "in its list, this etcd makes a voter of a learner whose URLs are changed",
     },
     Known {
+        versions: "3.5.",
+        scene: "a member that is gone",
+        request: "Update",
+        etcd: "DeadlineExceeded: no answer",
+        ours: "NotFound: etcdserver: member not found",
+        reason: "this etcd never answers when a member that was removed is to be moved",
+    },
+    Known {
         versions: "3.",
         scene: "unreadable",
         request: "Raw",

@@ -62,6 +62,7 @@ pub async fn after(pair: &mut Pair) {
     list(pair).await;
     pair.ask(Remove(Newest)).await;
     list(pair).await;
+    pair.scene("a member that is gone");
     pair.ask(Remove(Newest)).await;
     pair.ask(Promote(Newest)).await;
     pair.ask(Update(Newest, vec![NOBODY])).await;
