@@ -86,10 +86,10 @@ impl Log {
         self.term_at(index).map(|term| LogPosition { term, index })
     }
 
-    /// Whether this log holds the same as the leader's up to `position` (Raft §5.3). What a
-    /// snapshot covers was committed, so it matches by definition.
+    /// Whether this log holds the same as the leader's up to `position` (Raft §5.3). Not asked of
+    /// what a snapshot covers: that was committed, and so agrees.
     pub(crate) fn agrees_at(&self, position: LogPosition) -> bool {
-        position.index < self.base().index || self.term_at(position.index) == Some(position.term)
+        self.term_at(position.index) == Some(position.term)
     }
 
     /// Where the leader's log may agree with this one at the latest.
