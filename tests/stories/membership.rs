@@ -312,6 +312,8 @@ story!(
     > N1: c refused: no voter would be left; add another one first
     change N1 d N1=learner
     > N1: d refused: no voter would be left; add another one first
+    change N1 d +N2 cancel -N1
+    > N1: d refused: no voter would be left; add another one first
     new N2
     change N1 e +N2-learner
     > N1: e committed at 2

@@ -791,6 +791,8 @@ story!(
     repeat append-reply N3>N1
     deliver N3>N1
     > N1 sends N3 a snapshot
+    send N1>N3 t1 append after 1:t1 commit 1
+    deliver N3>N1
     peers N1
     > N2 live, has 2
     > N3 live, has 1, needs a snapshot

@@ -286,7 +286,7 @@ story!(
     run 100ms
     > N1: x committed at 2
     change N1 c N3=priority:5
-    run 3s
+    run 2200ms
     > N1: c committed at 3
     propose N1 y
     run 100ms
