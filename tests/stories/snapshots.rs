@@ -804,3 +804,45 @@ story!(
     > N3 follower t1 of N1, commit 2, last 2:t1, begins after 2:t1
     "#
 );
+
+// scenario B31
+story!(
+    a_snapshot_of_a_newer_term_brings_that_term,
+    r#"
+    # N3 had heard of t2, but lost that with its power. The first thing it hears is the snapshot.
+    nodes 3 tail=0
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    cut N3
+    transfer N1 t N2
+    deliver
+    > N2 is candidate t2
+    > N1 is follower t2
+    > N2 is leader t2
+    > N1: t N2 leads
+    propose N2 a
+    run 100ms
+    > N2: a committed at 3
+    snapshot N2
+    stall N3
+    heal
+    transfers 5s
+    run 300ms
+    > N2 sends N3 a snapshot
+    crash N3
+    work N3
+    restart N3
+    cut N3
+    status N3
+    > N3 follower t1, commit 1, last 1:t1
+    arrive 1
+    > N3 installs the snapshot of 3:t2
+    status N3
+    > N3 follower t2 of N2, commit 3, last 3:t2, begins after 3:t2
+    state N3
+    > N3 has applied 3: a
+    "#
+);
