@@ -1,8 +1,8 @@
 //! Who waits for what, and how each is told how it ended.
 
 use raft_core::{Refusal, TransferError};
-use tokio::time;
 
+use crate::clock::Clock;
 use crate::driver::Ending;
 use crate::error::{
     ChangeMembershipError, ProposeError, ReadError, Refused, TransferLeadershipError,
@@ -29,15 +29,15 @@ impl<R> Caller<R> {
         }
     }
 
-    /// It ended without having been applied. `origin` is where times begin.
-    pub(crate) fn end(self, ending: Ending, origin: time::Instant) {
+    /// It ended without having been applied.
+    pub(crate) fn end(self, ending: Ending, clock: Clock) {
         match self {
             Self::Proposer(proposer) => {
                 let _ = proposer.answer.send(Err(unproposed(ending)));
             }
             Self::Reader(reader) => {
                 let _ = reader.send(match ending {
-                    Ending::Readable { index, until } => Ok(ReadPermit::new(index, until, origin)),
+                    Ending::Readable { index, until } => Ok(ReadPermit::new(index, until, clock)),
                     other => Err(unreadable(other)),
                 });
             }

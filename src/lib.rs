@@ -64,6 +64,7 @@ mod apply;
 #[cfg(all(feature = "wal", feature = "grpc"))]
 mod builder;
 mod callers;
+mod clock;
 mod codec;
 mod completion;
 mod driver;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use raft_core::{ChangeSet, Index, NodeId};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
-use tokio::time;
 
+use crate::clock::Clock;
 use crate::codec::{Codec, CodecError};
 use crate::driver::ReadKind;
 use crate::error::{
@@ -32,7 +32,7 @@ pub(crate) struct Shared<R> {
     pub(crate) members: watch::Receiver<Members>,
     pub(crate) applied: watch::Receiver<Index>,
     /// Of the times that permits carry.
-    pub(crate) origin: time::Instant,
+    pub(crate) clock: Clock,
     pub(crate) stopped: watch::Receiver<Option<StopReason>>,
     pub(crate) status: Arc<Mutex<Status>>,
 }
@@ -144,7 +144,7 @@ impl<R: Send + 'static> Node<R> {
         let mut applied = self.shared.applied.clone();
         let index = applied.wait_for(|applied| *applied >= at_least).await.map(|index| *index);
         match (index, &*self.shared.stopped.borrow()) {
-            (Ok(index), None) => Ok(ReadPermit::new(index, None, self.shared.origin)),
+            (Ok(index), None) => Ok(ReadPermit::new(index, None, self.shared.clock)),
             (Ok(_), Some(_)) | (Err(_), _) => Err(ReadError::Stopped),
         }
     }

@@ -1,9 +1,8 @@
 //! How fresh a read must be, and the permit to read.
 
-use std::time::Duration;
-
 use raft_core::{Index, Instant};
-use tokio::time;
+
+use crate::clock::Clock;
 
 /// How fresh a read must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,17 +28,17 @@ pub enum Consistency {
 pub struct ReadPermit {
     /// The state machine has applied everything up to here.
     pub index: Index,
-    lease: Option<(Instant, time::Instant)>,
+    lease: Option<(Instant, Clock)>,
 }
 
 impl ReadPermit {
-    pub(crate) fn new(index: Index, until: Option<Instant>, origin: time::Instant) -> Self {
-        Self { index, lease: until.map(|until| (until, origin)) }
+    pub(crate) fn new(index: Index, until: Option<Instant>, clock: Clock) -> Self {
+        Self { index, lease: until.map(|until| (until, clock)) }
     }
 
     /// Whether what has been read so far may be used. Always, but under a lease: there only
     /// until it ends, for the process may have been paused between the permit and the read.
     pub fn still_valid(&self) -> bool {
-        self.lease.is_none_or(|(until, origin)| origin.elapsed() < Duration::from_nanos(until.0))
+        self.lease.is_none_or(|(until, clock)| clock.now() < until)
     }
 }

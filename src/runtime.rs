@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use raft_core::{Envelope, Instant, LogStore, Raft, Saved, SnapshotStore};
 use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::time;
 
 use crate::apply::Applier;
+use crate::clock::Clock;
 use crate::driver::{Driver, Found, Policy, Settings};
 use crate::error::{StartError, StopReason};
 use crate::machine::StateMachine;
@@ -108,7 +108,7 @@ where
     T: Peers,
     S: StateMachine,
 {
-    let origin = time::Instant::now();
+    let clock = Clock::start();
     config.validate()?;
     let Parts { store, snapshots, transport, inbox, machine } = parts;
     let file = find_snapshot(&saved, &*snapshots)?;
@@ -136,7 +136,7 @@ where
     let shell = Shell {
         driver: Driver::new(raft, settings),
         work: Default::default(),
-        origin,
+        clock,
         grace: timeout,
         linger: heartbeat,
         requested,
@@ -172,7 +172,7 @@ where
         members: members_seen,
         applied: applied_seen,
         stopped: stopped_seen,
-        origin,
+        clock,
         status,
     }))
 }

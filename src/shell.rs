@@ -15,6 +15,7 @@ use tokio::time;
 
 use crate::apply::{Answer, Applier, Tasks};
 use crate::callers::Caller;
+use crate::clock::Clock;
 use crate::completion::{Completion, Reports};
 use crate::driver::{Driver, Ending, Input, ReadKind, Wish, Work};
 use crate::error::StopReason;
@@ -29,6 +30,8 @@ use crate::transport::{Notice, Peers};
 
 /// How much is drained before the driver's work is handed out.
 const DRAIN_MAX: usize = 1024;
+/// How late a timer may be: not worth setting it anew.
+const TIMER_SLACK: Duration = Duration::from_micros(50);
 /// How many bytes of commands go into one proposal.
 const PROPOSAL_BYTES_MAX: usize = 256 << 10;
 
@@ -38,7 +41,7 @@ pub(crate) type AnswerOf<S> = Answer<CallerOf<S>, S>;
 pub(crate) struct Shell<S: StateMachine, L, T> {
     pub(crate) driver: Driver<CallerOf<S>>,
     pub(crate) work: Work<CallerOf<S>>,
-    pub(crate) origin: time::Instant,
+    pub(crate) clock: Clock,
     /// How long a node that leaves takes its time to hand over.
     pub(crate) grace: Duration,
     /// How long the last messages of a node that fails have to leave.
@@ -140,9 +143,9 @@ impl<S: StateMachine, L: LogReader, T: Peers> Shell<S, L, T> {
         drained: &mut Drained<S::Response, AnswerOf<S>>,
         mut timer: std::pin::Pin<&mut time::Sleep>,
     ) {
-        let due = self.deadline().map(|at| self.origin + Duration::from_nanos(at.0));
+        let due = self.deadline().map(|at| self.clock.timer(at));
         if let Some(due) = due
-            && (due < timer.deadline() || timer.is_elapsed())
+            && (due + TIMER_SLACK < timer.deadline() || timer.is_elapsed())
         {
             timer.as_mut().reset(due);
         }
@@ -276,7 +279,7 @@ impl<S: StateMachine, L: LogReader, T: Peers> Shell<S, L, T> {
             Request::Transfer(_, it) => Caller::Mover(it),
             Request::Shutdown => Caller::Node,
         };
-        caller.end(ending, self.origin);
+        caller.end(ending, self.clock);
     }
 
     /// Whether another node leads, and there is no way to it at this moment.
@@ -311,7 +314,7 @@ impl<S: StateMachine, L: LogReader, T: Peers> Shell<S, L, T> {
     }
 
     fn now(&self) -> Instant {
-        Instant(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        self.clock.now()
     }
 }
 

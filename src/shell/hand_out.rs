@@ -25,7 +25,7 @@ impl<S: StateMachine, L: LogReader, T: Peers> Shell<S, L, T> {
             spawn_load(self.reader.clone(), load, self.reports.clone());
         }
         for (caller, ending) in work.ended.drain(..) {
-            caller.end(ending, self.origin);
+            caller.end(ending, self.clock);
         }
         for members in work.members.drain(..) {
             match members {
