@@ -34,7 +34,9 @@ pub(super) fn run(args: RecoverArgs) -> Result<ExitCode, Failure> {
              good, say so with --accept-that-data-may-be-lost",
         ));
     }
-    let options = raft_storage::Options::default();
+    // The store needs no snapshot of the log: it keeps its state by itself.
+    let state_kept = raft_storage::StateKept::Elsewhere;
+    let options = raft_storage::Options { state_kept, ..Default::default() };
     let cluster_id = rand::random_range(1..=u64::MAX);
     let forced = force_new_cluster(&dir, cluster_id, &options).map_err(Failure::new)?;
     show(outcome(&args.data_dir, &forced).as_bytes())
