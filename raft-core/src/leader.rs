@@ -18,7 +18,7 @@ use crate::reads::{Reader, Rounds};
 use crate::untracked::Untracked;
 use crate::{
     AppendReply, Effect, Entries, Entry, Index, Instant, Message, NodeId, Payload, Refusal,
-    RequestId, Requests, Round,
+    Requests, Round,
 };
 
 /// Invariants: there is a progress for every other member, and for members that were removed and
@@ -36,8 +36,6 @@ pub(crate) struct Leader {
     /// size of each.
     uncommitted: VecDeque<(Index, usize)>,
     uncommitted_bytes: usize,
-    /// The newest request taken of each peer in each of its runs: older ones are copies.
-    forwarded: BTreeMap<(NodeId, u64), RequestId>,
     /// The change of the members whose end somebody waits for.
     changing: Option<Changing>,
     /// The transfer of leadership that is under way.
@@ -62,7 +60,6 @@ impl Leader {
             rounds: Rounds::default(),
             uncommitted: VecDeque::new(),
             uncommitted_bytes: 0,
-            forwarded: BTreeMap::new(),
             changing: None,
             transfer: None,
             lease_is_void: false,
@@ -71,6 +68,7 @@ impl Leader {
             times: Untracked::default(),
         };
         leader.meet_members(node);
+        node.forwarded.begin(node.term);
         let empty = Entry { index: last.next(), term: node.term, payload: Payload::Empty };
         leader.append(node, empty.into());
         leader.replicate(node);
@@ -153,11 +151,9 @@ impl Leader {
         if !commands || entries.is_empty() || requests.count != entries.len() as u64 {
             return; // Nothing that we would send.
         }
-        let newest = self.forwarded.entry((peer, session)).or_insert(RequestId::ZERO);
-        if requests.first < *newest {
+        if !node.forwarded.is_new(node.term, peer, session, requests) {
             return; // A copy, or overtaken by a later one: its sender will call it unknown.
         }
-        *newest = requests.end();
         let outcome = self.propose(node, entries);
         if let (Ok(_), Some(progress)) = (outcome, self.peers.get_mut(&peer)) {
             progress.forwarded = node.log.last_index();

@@ -12,6 +12,7 @@ mod configurations;
 mod entry;
 mod event;
 mod follower;
+mod forwarded;
 mod id;
 mod invariants;
 mod leader;

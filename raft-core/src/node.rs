@@ -16,6 +16,7 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
 use crate::configurations::Configurations;
+use crate::forwarded::Forwarded;
 use crate::log::{Change, Log};
 use crate::proposals::Proposals;
 use crate::untracked::Untracked;
@@ -51,6 +52,7 @@ pub(crate) struct Node {
     /// The log was damaged, and is known to have reached as far as this (see [`crate::Claim`]).
     pub(crate) claim: Option<Claim>,
     pub(crate) proposals: Proposals,
+    pub(crate) forwarded: Forwarded,
     /// A transfer of leadership away from here, whose end is still open.
     pub(crate) handing_over: Option<HandingOver>,
     /// The disks that peers have shown.
@@ -128,6 +130,7 @@ impl Node {
             snapshot: saved.snapshot.max(base),
             claim: saved.claim,
             proposals: Proposals::default(),
+            forwarded: Forwarded::default(),
             handing_over: None,
             identified: BTreeMap::new(),
             loyal_until,

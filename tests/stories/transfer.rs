@@ -432,3 +432,66 @@ story!(
     > N3 follower t2 of N2, commit 4, last 4:t2
     "#
 );
+
+story!(
+    what_comes_to_the_old_leader_too_late_is_refused_once,
+    r#"
+    # N3 hands on x and y, one after the other; x comes twice, and all of it only when N1 leads
+    # no more: it has surely taken none of it.
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    hold N3>N1
+    propose N3 x
+    propose N3 y
+    transfer N1 t N2
+    run 100ms
+    > N2 is candidate t2
+    > N1 is follower t2
+    > N2 is leader t2
+    > N1: t N2 leads
+    repeat 1 propose N3>N1
+    heal
+    run 50ms
+    > N3: x refused: ask N2
+    > N3: y refused: ask N2
+    messages
+    run 1s
+    log N1
+    > N1 t1 t2
+    "#
+);
+
+story!(
+    a_copy_of_what_was_taken_is_not_refused_by_who_leads_no_more,
+    r#"
+    # N1 takes x, but its answer is lost; a copy of x comes when N1 leads no more.
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    hold N1-N3
+    propose N3 x
+    repeat 1 propose N3>N1
+    deliver 1 propose N3>N1
+    lose 1 propose-reply N1>N3
+    run 50ms
+    transfer N1 t N2
+    run 100ms
+    > N2 is candidate t2
+    > N1 is follower t2
+    > N2 is leader t2
+    > N1: t N2 leads
+    heal
+    run 100ms
+    log N3
+    > N3 t1 t1=x t2
+    run 3s
+    > N3: x unknown
+    "#
+);

@@ -5,7 +5,9 @@ use crate::candidate::Cause;
 use crate::follower::{self, Follower};
 use crate::reads::Reader;
 use crate::vote::Verdict;
-use crate::{Envelope, Instant, LogPosition, Message, NodeId, Round, Snapshot, Term};
+use crate::{
+    Envelope, Instant, LogPosition, Message, NodeId, Refusal, Requests, Round, Snapshot, Term,
+};
 
 impl Raft {
     /// Gates the term (Raft §5.1), then matches the role.
@@ -31,7 +33,7 @@ impl Raft {
             _ => {}
         }
         if term < self.node.term {
-            return self.on_stale(from, message);
+            return self.on_stale(from, term, message);
         }
         self.enter_term(term);
         self.on_message(from, message);
@@ -74,8 +76,17 @@ impl Raft {
         }
     }
 
+    /// Only who led `term` was asked. It leads no more, so whatever has not come before was surely
+    /// not taken and never will be; a copy may have been, and its sender will call it unknown.
+    fn refuse_forwarded(&mut self, from: NodeId, term: Term, session: u64, requests: Requests) {
+        if self.node.forwarded.is_new(term, from, session, requests) {
+            let outcome = Err(Refusal::NotLeader { leader: self.leader() });
+            self.node.send(from, Message::ProposeReply { requests, outcome });
+        }
+    }
+
     /// A sender in an older term learns of ours from the answer, and steps down.
-    fn on_stale(&mut self, from: NodeId, message: Message) {
+    fn on_stale(&mut self, from: NodeId, term: Term, message: Message) {
         let answer = match message {
             Message::Vote { .. } => Message::VoteReply { granted: false },
             // Rounds and log positions of an older term mean nothing in this one, whose leader
@@ -83,7 +94,10 @@ impl Raft {
             Message::Heartbeat { .. } | Message::Append(_) => {
                 Message::HeartbeatReply { round: Round::ZERO, sent_at: Instant(0) }
             }
-            // A reply to an older term answers nobody any more, and neither does a request to
+            Message::Propose { session, requests, .. } => {
+                return self.refuse_forwarded(from, term, session, requests);
+            }
+            // A reply to an older term answers nobody any more, and neither does a question to
             // the leader of an older term: its sender learns of ours from that leader.
             _ => return,
         };
@@ -130,13 +144,10 @@ impl Raft {
                 let leader = self.leader();
                 self.node.on_propose_reply(requests, outcome, leader);
             }
-            // Only who led this term is asked, and who does so no more cannot refuse: it may
-            // have taken another copy. The sender will call it unknown.
-            Message::Propose { session, requests, entries } => {
-                if let Some((role, node)) = self.lead() {
-                    role.on_forwarded(node, (from, session), requests, entries);
-                }
-            }
+            Message::Propose { session, requests, entries } => match self.lead() {
+                Some((role, node)) => role.on_forwarded(node, (from, session), requests, entries),
+                None => self.refuse_forwarded(from, self.node.term, session, requests),
+            },
             Message::TimeoutNow => self.on_timeout_now(from),
             Message::AppendReply(reply) => {
                 if let Some((role, node)) = self.lead() {
