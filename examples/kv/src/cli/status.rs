@@ -77,7 +77,11 @@ fn member_table(inspected: &InspectResponse) -> Table {
         let progress = member.progress.as_ref();
         let is_leader = member.id == inspected.leader;
         let told = |tell: &dyn Fn(&Progress) -> String| progress.map(tell).unwrap_or_default();
-        let behind = |it: &Progress| inspected.last.saturating_sub(it.matched).to_string();
+        let behind = |it: &Progress| match it.matched {
+            // A leader knows nothing of a member that it has not heard yet.
+            0 if !it.is_live => "unknown".to_owned(),
+            matched => inspected.last.saturating_sub(matched).to_string(),
+        };
         table.row([
             format!("{:x}", member.id),
             member.name.clone(),

@@ -25,11 +25,14 @@ use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use kontiki::raft_storage::{self, Wal};
 use kontiki::{Builder, NodeId, StartError, StopReason};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_stream::StreamExt;
 use tonic::transport::Server;
 
@@ -50,6 +53,11 @@ use unknown::Unknown;
 const SEGMENT_BYTES: u64 = 64 << 20;
 /// How many bytes of recent entries a node keeps for its followers.
 const RECENT_BYTES_MAX: usize = 8 << 20;
+
+/// How long clients have to go elsewhere before a node hands over, and how long those have who
+/// wait for an answer when it has stopped.
+const CLIENTS_LEAVE_MAX: Duration = Duration::from_millis(250);
+const CLIENTS_END_MAX: Duration = Duration::from_secs(1);
 
 /// The services that are offered to clients.
 const SERVICES: &[&str] = &[
@@ -85,8 +93,8 @@ pub enum ServeError {
     /// There is a store but no log: whatever this node has promised is forgotten.
     #[error(
         "there is a store in {store}, but no log in {log}, so nobody knows what this node has \
-         promised to others, and it must not take part: put its log back, or remove the node \
-         from its cluster and add it anew with an empty directory"
+         promised to others, and it must not take part: put its log back, or replace the node by \
+         a new member with an empty directory (kontiki member replace)"
     )]
     LogLost {
         /// The directory of the store.
@@ -132,7 +140,7 @@ pub enum ServeError {
     Stopped(StopReason),
     /// Clients are no longer served.
     #[error("clients can no longer be served: {0}")]
-    Serve(tonic::transport::Error),
+    Serve(String),
 }
 
 /// Runs a node until `stop`, or until it fails.
@@ -162,30 +170,45 @@ pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<
         Backend { id, cluster_id, node: node.clone(), reader, config: Arc::clone(&config) };
 
     let (ending, mut ended) = watch::channel(());
-    let served = serve(backend.clone(), listeners, async move { drop(ended.changed().await) });
+    let ended = async move { drop(ended.changed().await) };
+    let mut served = tokio::spawn(serve(backend.clone(), listeners, ended));
     let published = tokio::spawn(publish::publish(backend));
     tracing::info!(name = config.name, %id, cluster = format!("{cluster_id:x}"),
         clients = %list(&config.listen_client_urls), peers = %list(&config.listen_peer_urls),
         data_dir, "serving");
 
-    tokio::pin!(served);
     let stopped = node.stopped();
     tokio::pin!(stopped);
     let outcome = tokio::select! {
         () = stop => Ok(()),
         reason = &mut stopped => Err(ServeError::Stopped(reason)),
-        served = &mut served => served.map_err(ServeError::Serve),
+        served = &mut served => Err(ServeError::Serve(match served {
+            Ok(Err(error)) => error.to_string(),
+            Ok(Ok(())) => "the server has ended".to_owned(),
+            Err(panic) => panic.to_string(),
+        })),
     };
     published.abort();
-    let reason = node.shutdown().await;
+    // Clients are sent away first, and what they have sent already is served as ever: so they are
+    // with others before this node takes no more.
     ending.send_replace(());
+    drain(&mut served, CLIENTS_LEAVE_MAX).await;
+    let reason = node.shutdown().await;
     // Requests that are under way end with the node; their clients may take their time.
-    let grace = tokio::time::timeout(std::time::Duration::from_secs(1), served).await;
-    drop(grace);
+    drain(&mut served, CLIENTS_END_MAX).await;
+    served.abort();
     match (outcome, reason) {
         (Ok(()), StopReason::Shutdown) => Ok(()),
         (Ok(()), reason) => Err(ServeError::Stopped(reason)),
         (failed, _) => failed,
+    }
+}
+
+/// Waits until no client is connected any more, for so long at most.
+async fn drain<T>(served: &mut JoinHandle<T>, patience: Duration) {
+    if !served.is_finished() {
+        // Whether it went well concerns nobody any more.
+        drop(timeout(patience, served).await);
     }
 }
 
