@@ -7,18 +7,22 @@
 //! A [`ServeConfig`] can only be made by [`ServeConfig::resolve`], so whoever holds one need not
 //! check again. Nothing here opens a socket, touches the data directory or reads a clock.
 
+mod checks;
 mod error;
 mod identity;
 mod list;
 mod settings;
 mod url;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use kontiki::NodeId;
-use tracing_subscriber::EnvFilter;
+
+use checks::{
+    Urls, check_name, check_ports_apart, count, data_dir, find_self, lease_reads, log_level,
+    members, size, stall_timeout, timing,
+};
 
 pub use error::ConfigError;
 pub use identity::{cluster_id, member_id, restored_cluster_id};
@@ -250,203 +254,6 @@ impl ServeConfig {
             log_level: Some(self.log_level.clone()),
             log_format: Some(self.log_format),
         }
-    }
-}
-
-/// Where a kind of traffic is served, and what others are told.
-struct Urls {
-    listen: Vec<HttpUrl>,
-    advertise: Vec<HttpUrl>,
-}
-
-impl Urls {
-    fn resolve(
-        [listen_name, advertise_name]: [&'static str; 2],
-        listen: Option<UrlList>,
-        advertise: Option<UrlList>,
-        port: u16,
-    ) -> Result<Self, ConfigError> {
-        let listen = match listen {
-            Some(UrlList(urls)) => urls,
-            None => vec![HttpUrl::localhost(port)],
-        };
-        check_urls(listen_name, &listen)?;
-        for url in &listen {
-            if url.bind_address().is_none() {
-                return Err(ConfigError::ListenOnName { setting: listen_name, url: url.clone() });
-            }
-        }
-        let advertise = match advertise {
-            Some(UrlList(urls)) => urls,
-            None => match listen.iter().find(|url| url.is_everywhere()) {
-                None => listen.clone(),
-                Some(url) => {
-                    let (url, setting) = (url.clone(), advertise_name);
-                    return Err(ConfigError::AdvertiseMissing { listen_name, url, setting });
-                }
-            },
-        };
-        check_urls(advertise_name, &advertise)?;
-        match advertise.iter().find(|url| url.is_everywhere()) {
-            None => Ok(Self { listen, advertise }),
-            Some(url) => {
-                Err(ConfigError::AdvertiseEverywhere { setting: advertise_name, url: url.clone() })
-            }
-        }
-    }
-}
-
-fn check_name(name: &str) -> Result<(), ConfigError> {
-    if name.is_empty() {
-        return Err(ConfigError::Empty { setting: "name" });
-    }
-    match name.chars().find(|&letter| ",=/\\".contains(letter) || letter.is_control()) {
-        None => Ok(()),
-        Some(letter) => Err(ConfigError::NameLetter { name: name.to_owned(), letter }),
-    }
-}
-
-fn check_urls(setting: &'static str, urls: &[HttpUrl]) -> Result<(), ConfigError> {
-    if urls.is_empty() {
-        return Err(ConfigError::Empty { setting });
-    }
-    for (at, url) in urls.iter().enumerate() {
-        if urls[..at].contains(url) {
-            return Err(ConfigError::UrlTwice { setting, url: url.clone() });
-        }
-    }
-    Ok(())
-}
-
-fn check_ports_apart(client: &[HttpUrl], peer: &[HttpUrl]) -> Result<(), ConfigError> {
-    for url in client {
-        let clash = |other: &&HttpUrl| {
-            let everywhere = url.is_everywhere() || other.is_everywhere();
-            url.port() == other.port() && (everywhere || url.bind_address() == other.bind_address())
-        };
-        if let Some(other) = peer.iter().find(clash) {
-            return Err(ConfigError::PortShared { client: url.clone(), peer: other.clone() });
-        }
-    }
-    Ok(())
-}
-
-/// The members of `list`, each with its id, in order of their ids.
-fn members(list: MemberList, token: &str) -> Result<Vec<Member>, ConfigError> {
-    let mut urls: BTreeMap<String, Vec<HttpUrl>> = BTreeMap::new();
-    let mut names: BTreeMap<HttpUrl, String> = BTreeMap::new();
-    for (name, url) in list.0 {
-        check_name(&name)?;
-        if let Some(other) = names.insert(url.clone(), name.clone()) {
-            return Err(ConfigError::PeerUrlTwice { names: [other, name], url });
-        }
-        urls.entry(name).or_default().push(url);
-    }
-    let member = |(name, mut peer_urls): (String, Vec<HttpUrl>)| {
-        peer_urls.sort_unstable();
-        let id = member_id(token, &peer_urls);
-        (id, Member { id, name, peer_urls })
-    };
-    let members: BTreeMap<NodeId, Member> = urls.into_iter().map(member).collect();
-    Ok(members.into_values().collect())
-}
-
-/// Finds this node among the members, by its name, and compares what it says of itself.
-fn find_self(members: &[Member], name: &str, advertise: &[HttpUrl]) -> Result<NodeId, ConfigError> {
-    let Some(member) = members.iter().find(|member| member.name == name) else {
-        let names = members.iter().map(|member| member.name.clone()).collect();
-        return Err(ConfigError::NotAMember { name: name.to_owned(), names });
-    };
-    let mut said = advertise.to_vec();
-    said.sort_unstable();
-    if said != member.peer_urls {
-        return Err(ConfigError::PeerUrlMismatch {
-            name: name.to_owned(),
-            cluster: UrlList(member.peer_urls.clone()),
-            advertise: UrlList(advertise.to_vec()),
-        });
-    }
-    Ok(member.id)
-}
-
-fn lease_reads(
-    settings: &Settings,
-    election_timeout: Duration,
-) -> Result<Option<LeaseReads>, ConfigError> {
-    let clock_error_ppm = settings.lease_clock_error.unwrap_or(1000);
-    let margin = settings.lease_margin.map_or(election_timeout / 20, Duration::from_millis);
-    let drift = election_timeout.mul_f64(2.0 * f64::from(clock_error_ppm) / 1e6);
-    if settings.lease_reads != Some(true) {
-        return Ok(None);
-    }
-    if drift + margin >= election_timeout {
-        let election_ms = election_timeout.as_millis() as u64;
-        return Err(ConfigError::LeaseEmpty { election_ms });
-    }
-    Ok(Some(LeaseReads { clock_error_ppm, margin }))
-}
-
-fn stall_timeout(stall: Option<u64>, heartbeat: Duration) -> Result<Duration, ConfigError> {
-    let heartbeat_ms = heartbeat.as_millis() as u64;
-    // Slow heartbeats make it longer, where nobody has set it.
-    let default = (2 * heartbeat_ms).max(3000);
-    let stall_ms = size("disk-stall-timeout", stall, default, u64::MAX)?;
-    let stall = Duration::from_millis(stall_ms);
-    if stall < heartbeat * 2 {
-        return Err(ConfigError::StallTooShort { stall_ms, heartbeat_ms });
-    }
-    Ok(stall)
-}
-
-fn timing(
-    heartbeat: Option<u64>,
-    election: Option<u64>,
-) -> Result<(Duration, Duration), ConfigError> {
-    let heartbeat_ms = size("heartbeat-interval", heartbeat, 100, ELECTION_TIMEOUT_MS_MAX)?;
-    let election_ms = size("election-timeout", election, 1000, ELECTION_TIMEOUT_MS_MAX)?;
-    if election_ms < HEARTBEATS_PER_ELECTION_MIN * heartbeat_ms {
-        return Err(ConfigError::ElectionTooShort { heartbeat_ms, election_ms });
-    }
-    Ok((Duration::from_millis(heartbeat_ms), Duration::from_millis(election_ms)))
-}
-
-fn size(
-    setting: &'static str,
-    value: Option<u64>,
-    default: u64,
-    max: u64,
-) -> Result<u64, ConfigError> {
-    match value.unwrap_or(default) {
-        0 => Err(ConfigError::Zero { setting, default }),
-        value if value > max => Err(ConfigError::TooLarge { setting, value, max }),
-        value => Ok(value),
-    }
-}
-
-fn count(
-    setting: &'static str,
-    value: Option<u64>,
-    default: u64,
-    max: u64,
-) -> Result<usize, ConfigError> {
-    let value = size(setting, value, default, max)?;
-    usize::try_from(value).map_err(|_| ConfigError::TooLarge { setting, value, max })
-}
-
-fn data_dir(data_dir: Option<PathBuf>, name: &str) -> Result<PathBuf, ConfigError> {
-    let data_dir = data_dir.unwrap_or_else(|| PathBuf::from(format!("{name}.kontiki")));
-    if data_dir.as_os_str().is_empty() {
-        return Err(ConfigError::Empty { setting: "data-dir" });
-    }
-    Ok(data_dir)
-}
-
-fn log_level(log_level: Option<String>) -> Result<String, ConfigError> {
-    let log_level = log_level.unwrap_or_else(|| "info".to_owned());
-    match EnvFilter::builder().parse(&log_level) {
-        Ok(_) if !log_level.is_empty() => Ok(log_level),
-        Ok(_) => Err(ConfigError::Empty { setting: "log-level" }),
-        Err(error) => Err(ConfigError::LogLevel { log_level, reason: error.to_string() }),
     }
 }
 
