@@ -380,3 +380,35 @@ story!(
     > N3>N2 t1 pre-vote-reply no
     "#
 );
+
+// scenario B22
+story!(
+    a_lease_allows_for_clocks_that_run_unevenly,
+    r#"
+    # N1's clock is slow by a tenth, the others' are fast by one: a second of theirs is 818 ms of its.
+    # The last heartbeat that they hear leaves at about 222 ms; they wait until about 1132 ms.
+    nodes 3 lease=0ms+100000ppm
+    clock N1 -100000ppm
+    clock N2 100000ppm
+    clock N3 100000ppm
+    skip * 1s
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 250ms
+    cut N1
+    run 830ms
+    lease N1 a
+    > N1: read a served at 1 under the lease
+    run 40ms
+    lease N1 b
+    run 3s
+    > N1: read b refused: no leader
+    > N1 is follower t1
+    > N2 is pre-candidate t1
+    > N2 is candidate t2
+    > N2 is leader t2
+    > N1 is pre-candidate t1
+    "#
+);

@@ -8,6 +8,7 @@
 //!   deliver   deliver vote N1>N2   lose 2 append t3   repeat ..   (a bare deliver: all, until quiet)
 //!   send N1>N2 t3 append after 1:t1 commit 2 entries t3=x     send N1>N2 t3 heartbeat commit 2
 //!   crash N1 [kept]   restart N1   pause N1   resume N1   stall N1   sync N1   work N1   fail N1
+//!   clock N1 -500ppm: it runs slower, and always did
 //!   loads 500ms [late]   builds 500ms   transfers 500ms: how long it takes to load entries, to
 //!   take a snapshot, to send one
 //!   new N4   change N1 c +N4 +N5-learner -N2 N3=learner N6=voter N1=priority:2 cancel expect=7 force
@@ -78,6 +79,10 @@ impl Teller {
             }
             "members" => return self.chosen(words).map(|it| self.members(it)).collect(),
             "state" => return self.chosen(words).map(|it| self.state(it)).collect(),
+            "clock" => {
+                let ppm = words[1].strip_suffix("ppm").and_then(|ppm| ppm.parse().ok());
+                self.cluster().set_clock_rate(id(words[0]), ppm.expect("a rate in ppm"));
+            }
             "skip" => {
                 for id in self.chosen(&words[..1]) {
                     self.cluster().skip_clock(id, span(words[1]));
@@ -349,7 +354,10 @@ fn set(config: &mut Config, setting: &str) {
         "tail" => config.snapshot_tail_entries = number() as u64,
         "stall" => config.disk_stall_timeout = span(value),
         "lease" => {
-            config.lease = Some(Lease { clock_error_ppm: 0, margin: span(value) });
+            let (margin, error) = value.split_once('+').unwrap_or((value, "0ppm"));
+            let error = error.strip_suffix("ppm").and_then(|error| error.parse().ok());
+            let clock_error_ppm = error.expect("a clock error in ppm");
+            config.lease = Some(Lease { clock_error_ppm, margin: span(margin) });
         }
         "heartbeat" => config.heartbeat_interval = Duration::from_millis(number() as u64),
         _ => panic!("what is `{name}`?"),

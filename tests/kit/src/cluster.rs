@@ -396,6 +396,15 @@ impl Cluster {
         self.get_mut(id).skew += by;
     }
 
+    /// A node's clock runs faster by so many millionths, or slower, and always did.
+    ///
+    /// # Panics
+    /// When time has passed already.
+    pub fn set_clock_rate(&mut self, id: NodeId, ppm: i64) {
+        assert_eq!(self.clock, Instant(0), "a clock does not jump");
+        self.get_mut(id).rate_ppm = ppm;
+    }
+
     /// Moves a node's clock ahead until its patience ends: it stands for election.
     pub fn campaign(&mut self, id: NodeId) {
         let state = |cluster: &Self| cluster.members[&id].raft().map(|it| (it.role(), it.term()));

@@ -8,6 +8,8 @@ use raft_core::{Config, Entry, Event, Index, Instant, Raft, RequestId, Ticket};
 
 use super::store::Store;
 
+const MILLION: i128 = 1_000_000;
+
 /// How a disk behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskMood {
@@ -28,6 +30,8 @@ pub struct Member {
     pub(super) disk: DiskMood,
     /// How far its clock is ahead of the cluster's.
     pub(super) skew: Duration,
+    /// By how many millionths its clock runs faster than the cluster's; slower where negative.
+    pub(super) rate_ppm: i64,
     pub(super) paused: bool,
     /// What happened while it was paused.
     pub(super) backlog: VecDeque<Event>,
@@ -48,6 +52,7 @@ impl Member {
             store,
             disk: DiskMood::Working,
             skew: Duration::ZERO,
+            rate_ppm: 0,
             paused: false,
             backlog: VecDeque::new(),
             machine: Vec::new(),
@@ -104,13 +109,25 @@ impl Member {
 
     /// Its own clock when the cluster's shows `clock`.
     pub(super) fn local(&self, clock: Instant) -> Instant {
-        clock + self.skew
+        let nanos = i128::from(clock.0) * self.pace() / MILLION;
+        Instant(nanos as u64) + self.skew
+    }
+
+    /// What the cluster's clock shows when its own reaches `local`.
+    pub(super) fn global(&self, local: Instant) -> Instant {
+        let nanos = i128::from((local - self.skew).0) * MILLION;
+        Instant(((nanos + self.pace() - 1) / self.pace()) as u64)
+    }
+
+    /// How far it goes while the cluster's clock goes a million.
+    fn pace(&self) -> i128 {
+        MILLION + i128::from(self.rate_ppm)
     }
 
     /// When its timer is due, by the cluster's clock.
     pub(super) fn timer(&self) -> Option<Instant> {
         let raft = self.raft.as_ref().filter(|_| !self.paused)?;
-        Some(raft.deadline()? - self.skew)
+        Some(self.global(raft.deadline()?))
     }
 
     pub(super) fn newest_pending(&self) -> Option<Ticket> {

@@ -32,9 +32,8 @@ pub struct Report {
 /// How long a healed cluster may take, in election timeouts.
 pub const RECOVERY_ELECTIONS_MAX: u32 = 8;
 
-/// And one whose nodes have different settings: who stands without asking, and cannot win, then
-/// disturbs those who ask first.
-pub const RECOVERY_ELECTIONS_MIXED_MAX: u32 = 25;
+/// And one where nodes stand without asking: who cannot win then disturbs those who can.
+pub const RECOVERY_ELECTIONS_IMPOLITE_MAX: u32 = 25;
 
 /// A whole storm: safety always, and after it liveness.
 ///
@@ -46,7 +45,9 @@ pub fn storm(seed: u64, trace: bool) -> Report {
     let (nodes, config) = (options.nodes, options.config.clone());
     let leases = config.lease.is_some();
     let mut cluster = Cluster::new(options);
+    drift(&mut cluster, &config, &mut dice);
     let mixed = dice.chance(200);
+    let impolite = mixed || !config.pre_vote;
     if mixed {
         // Some nodes ask before they stand and some do not; some hand proposals on.
         for id in cluster.ids() {
@@ -66,7 +67,7 @@ pub fn storm(seed: u64, trace: bool) -> Report {
     let changes = dice.chance(700);
     let mild = dice.pick(&[0, 0, 700, 950]);
     let mut storm =
-        Storm { cluster, dice, proposed: 0, nodes, violent, mild, leases, changes, mixed };
+        Storm { cluster, dice, proposed: 0, nodes, violent, mild, leases, changes, impolite };
     for _ in 0..storm.dice.below(150) + 30 {
         let pause = storm.dice.below(pause_max);
         storm.cluster.run_for(Duration::from_millis(pause));
@@ -84,8 +85,9 @@ fn options(seed: u64, trace: bool, dice: &mut Dice) -> Options {
     config.snapshot_tail_entries = dice.pick(&[0, 0, 1, 4, 20]);
     config.disk_stall_timeout = Duration::from_millis(dice.pick(&[300, 3000]));
     if config.check_quorum && dice.chance(400) {
-        let margin = Duration::from_millis(dice.pick(&[0, 100, 700]));
-        config.lease = Some(Lease { clock_error_ppm: 0, margin });
+        let margin = Duration::from_millis(dice.pick(&[0, 100, 600]));
+        let clock_error_ppm = dice.pick(&[0, 500, 100_000]);
+        config.lease = Some(Lease { clock_error_ppm, margin });
     }
     if dice.chance(600) {
         // Tight: everything that has a bound meets it.
@@ -99,6 +101,16 @@ fn options(seed: u64, trace: bool, dice: &mut Dice) -> Options {
     let nodes = dice.pick(&[1, 2, 3, 3, 3, 4, 5, 5, 7]);
     let snapshot_every = dice.pick(&[None, Some(1), Some(4), Some(4), Some(15)]);
     Options { nodes, seed, config, conditions: conditions(dice), snapshot_every, trace }
+}
+
+/// Clocks run unevenly, within what a lease allows for.
+fn drift(cluster: &mut Cluster, config: &Config, dice: &mut Dice) {
+    let Some(lease) = config.lease else { return };
+    let most = i64::from(lease.clock_error_ppm);
+    for id in cluster.ids() {
+        let ppm = dice.pick(&[-most, 0, most]);
+        cluster.set_clock_rate(id, ppm);
+    }
 }
 
 fn conditions(dice: &mut Dice) -> Conditions {
@@ -131,8 +143,8 @@ struct Storm {
     mild: u64,
     /// Whether leases are on: then clocks run alike.
     leases: bool,
-    /// Whether the nodes' settings differ.
-    mixed: bool,
+    /// Whether some nodes stand without asking.
+    impolite: bool,
     /// Whether the members change.
     changes: bool,
 }

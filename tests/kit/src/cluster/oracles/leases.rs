@@ -38,7 +38,7 @@ impl Oracle {
             };
             assert!(until > local, "{:?} answers under a lease that is over", step.id);
             assert_eq!(index, ledger.committed(), "{:?} does not see all under a lease", step.id);
-            let until = step.now + until.since(local);
+            let until = member.global(until);
             assert!(!self.void.contains(&holder), "{:?} reads under a void lease", step.id);
             let known = self.leases.entry(holder).or_insert(until);
             *known = (*known).max(until);

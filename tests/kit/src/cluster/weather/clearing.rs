@@ -6,7 +6,7 @@ use core::time::Duration;
 use raft_core::{Entry, NodeId};
 
 use super::groups::is_changing;
-use super::{RECOVERY_ELECTIONS_MAX, RECOVERY_ELECTIONS_MIXED_MAX, Report, Storm};
+use super::{RECOVERY_ELECTIONS_IMPOLITE_MAX, RECOVERY_ELECTIONS_MAX, Report, Storm};
 use crate::cluster::DiskMood;
 use crate::cluster::{Cluster, Conditions, Member, Wake};
 
@@ -16,7 +16,7 @@ impl Storm {
         let cluster = &mut self.cluster;
         let floor = cluster.oracles().ledger().committed();
         let elections =
-            if self.mixed { RECOVERY_ELECTIONS_MIXED_MAX } else { RECOVERY_ELECTIONS_MAX };
+            if self.impolite { RECOVERY_ELECTIONS_IMPOLITE_MAX } else { RECOVERY_ELECTIONS_MAX };
         let most = election_timeout * elections;
         let recovery = cluster.run_until(most, |cluster| commits(cluster).is_some());
         if recovery.is_none() && may_have_no_leader(cluster) {
