@@ -292,12 +292,16 @@ fn kv(channel: Channel) -> KvClient<Channel> {
     KvClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX)
 }
 
+/// What a cluster says that refuses a change of its members: no doubt is left by its code.
+const UNHEALTHY: &str = "etcdserver: unhealthy cluster";
+
 /// Whether the store itself said no, so that nothing was executed.
 fn is_definite(status: &Status) -> bool {
-    !matches!(
+    let is_open = matches!(
         status.code(),
         Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown
-    )
+    );
+    !is_open || status.message() == UNHEALTHY
 }
 
 /// The innermost error: the outer ones only say that there was one.
@@ -341,6 +345,13 @@ mod tests {
         assert_eq!(prefix_end(b"a\xff"), b"b");
         assert_eq!(prefix_end(b"\xff\xff"), b"\0");
         assert_eq!(prefix_end(b""), b"\0");
+    }
+
+    #[test]
+    fn an_unhealthy_cluster_has_changed_nothing() {
+        assert!(is_definite(&Status::unavailable("etcdserver: unhealthy cluster")));
+        assert!(is_definite(&Status::not_found("etcdserver: member not found")));
+        assert!(!is_definite(&Status::unavailable("etcdserver: request timed out")));
     }
 
     #[tokio::test]
