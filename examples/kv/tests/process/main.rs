@@ -11,11 +11,14 @@
 #![cfg(unix)]
 
 mod commands;
+mod damage;
+mod disks;
 mod failover;
 mod files;
 mod history;
 mod kit;
 mod membership;
+mod partitions;
 mod pauses;
 mod refusals;
 mod registers;

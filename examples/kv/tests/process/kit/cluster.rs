@@ -47,10 +47,16 @@ impl Cluster {
             host: "127.0.0.1".to_owned(),
             inside: None,
         };
-        let mut serves = [0, 1, 2].map(serve);
-        let members = serves.iter().map(Serve::as_member).collect::<Vec<_>>().join(",");
-        serves.iter_mut().for_each(|serve| serve.members.clone_from(&members));
-        Self { nodes: serves.map(Node::new).into(), dir }
+        let nodes = [0, 1, 2].map(|at| Node::new(serve(at))).into();
+        let mut cluster = Self { nodes, dir };
+        cluster.tell_members();
+        cluster
+    }
+
+    /// Tells every node where the others will be.
+    pub(crate) fn tell_members(&mut self) {
+        let members: Vec<_> = self.nodes.iter().map(|node| node.serve.as_member()).collect();
+        self.nodes.iter_mut().for_each(|node| node.serve.members = members.join(","));
     }
 
     /// Where all the nodes have their directories.
@@ -160,6 +166,30 @@ impl Cluster {
     /// The leader, once all nodes agree about it.
     pub(crate) async fn leader(&self) -> usize {
         self.leader_among(&[0, 1, 2]).await
+    }
+
+    /// Waits until all nodes that run have the same hash at the same revision.
+    pub(crate) async fn same_hash(&self) -> u32 {
+        until("all nodes have the same hash", async || {
+            let running = || (0..self.nodes.len()).filter(|at| self.nodes[*at].is_running());
+            let mut revisions = Vec::new();
+            for at in running() {
+                let header = self.client(at).status().await.ok()?.header?;
+                revisions.push(header.revision);
+            }
+            let revision = *revisions.iter().max()?;
+            if revisions.iter().any(|other| *other != revision) {
+                return None;
+            }
+            let mut hashes = Vec::new();
+            for at in running() {
+                hashes.push(self.client(at).hash(revision).await.ok()?);
+            }
+            let first = *hashes.first()?;
+            assert!(hashes.iter().all(|hash| *hash == first), "they have diverged: {hashes:?}");
+            Some(first)
+        })
+        .await
     }
 
     /// Waits until all nodes that run hold the same, and gives it.

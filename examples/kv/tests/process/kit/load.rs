@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kontiki_kv::proto::mvccpb::KeyValue;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use tokio::task::JoinSet;
 
 use super::{Client, Fault, Swap, text, until};
@@ -56,12 +58,24 @@ impl Shared {
 
 impl Load {
     pub(crate) fn start(name: &str, endpoints: &[String], writers: usize) -> Self {
+        Self::of_size(name, endpoints, writers, 0)
+    }
+
+    /// With values of so many bytes, which nothing can be packed into.
+    pub(crate) fn of_size(
+        name: &str,
+        endpoints: &[String],
+        writers: usize,
+        value_bytes: usize,
+    ) -> Self {
         let mut load = Self { writers: JoinSet::new(), shared: Arc::default() };
         for number in 0..writers {
             let writer = Writer {
                 prefix: format!("{name}/{number}"),
                 endpoints: endpoints.to_owned(),
                 at: number,
+                value_bytes,
+                random: Pcg64Mcg::seed_from_u64(number as u64),
                 shared: Arc::clone(&load.shared),
             };
             load.writers.spawn(writer.run());
@@ -102,14 +116,16 @@ struct Writer {
     prefix: String,
     endpoints: Vec<String>,
     at: usize,
+    value_bytes: usize,
+    random: Pcg64Mcg,
     shared: Arc<Shared>,
 }
 
 impl Writer {
     async fn run(mut self) -> Vec<(String, Write)> {
         let (mut writes, mut client) = (Vec::new(), self.next_client());
-        for number in 0.. {
-            let (key, value) = (format!("{}/{number}", self.prefix), format!("value {number}"));
+        for number in 0_u64.. {
+            let (key, value) = (format!("{}/{number}", self.prefix), self.value(number));
             let Some(revision) = self.write(&mut client, &key, &value).await else { break };
             self.shared.acknowledge();
             writes.push((key, Write { value, revision }));
@@ -147,6 +163,14 @@ impl Writer {
         None
     }
 
+    fn value(&mut self, number: u64) -> String {
+        let mut value = format!("value {number} ");
+        while value.len() < self.value_bytes {
+            value += &format!("{:016x}", self.random.next_u64());
+        }
+        value
+    }
+
     fn next_client(&mut self) -> Client {
         self.at += 1;
         Client::to(&self.endpoints[self.at % self.endpoints.len()]).within(ANSWER_MAX)
@@ -161,7 +185,8 @@ pub(crate) fn lost_or_doubled(acknowledged: &Acknowledged, held: &[KeyValue]) ->
         let stands = (kv.version, kv.create_revision, kv.mod_revision);
         let is_once = write.revision.is_none_or(|revision| stands == (1, revision, revision));
         let is_whole = text(&kv.value) == write.value;
-        (!is_once || !is_whole).then(|| format!("{key}: {write:?} stands at {stands:?}"))
+        let revision = write.revision;
+        (!is_once || !is_whole).then(|| format!("{key}: {revision:?}, stands at {stands:?}"))
     };
     acknowledged.iter().filter_map(fault).collect()
 }
