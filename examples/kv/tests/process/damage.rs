@@ -10,7 +10,7 @@ const WRITERS: usize = 3;
 const SECTOR: usize = 512;
 
 /// Flips a bit in the middle of what the log holds.
-fn damage_log(node: &Node) {
+pub(crate) fn damage_log(node: &Node) {
     change(&segment(&node.serve.data_dir.join("raft")), |bytes| {
         let end = bytes.iter().rposition(|byte| *byte != 0).expect("something is there");
         // Not in the first sectors, which say what the file is.

@@ -2,16 +2,20 @@
 //! they must refuse. What can be shown without processes is shown elsewhere, and faster.
 //!
 //! ```text
-//! kit/      a node is a child process; a cluster is three of them; a client; a load
-//! history   what clients saw, and whether one register could have answered so
+//! kit/           a node is a child process; a cluster is three of them; a client; a load;
+//!                namespaces in which wires are cut and disks filled
+//! history        what clients saw, and whether one register could have answered so
+//! demonstration  in one run: a member replaced, all restarted, a leader killed, a log damaged
 //! ```
 //! `KONTIKI_TEST_ROUNDS=20` makes the loops that long; by default they are short. A failure
 //! prints the end of every node's log. Seeds are printed where chance plays a part, and taken
 //! from `KONTIKI_TEST_SEED`.
 #![cfg(unix)]
 
+mod backups;
 mod commands;
 mod damage;
+mod demonstration;
 mod disks;
 mod failover;
 mod files;
@@ -24,4 +28,5 @@ mod refusals;
 mod registers;
 mod replicas;
 mod rolling;
+mod snapshots;
 mod supervisor;

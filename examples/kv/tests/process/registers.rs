@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use kontiki_kv::proto::mvccpb::KeyValue;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tokio::task::JoinSet;
@@ -37,16 +38,20 @@ async fn through_kills_and_pauses_each_key_is_one_register() {
         trio.leader().await;
         sleep(Duration::from_millis(ELECTION_MS)).await;
         let histories = clients.stop().await;
-        let held = trio.settled().await;
-        let held: BTreeMap<_, _> = held.iter().map(|kv| (text(&kv.key), text(&kv.value))).collect();
         report(&histories, faults);
-        for (key, (mut history, clock)) in histories {
-            // What all nodes hold at the end is a last read.
-            let action = Action::Read(held.get(&key).cloned());
-            history.push(Operation { client: CLIENTS, begin: clock, end: Some(clock + 1), action });
-            let checked = check(history);
-            assert!(checked.is_ok(), "no register answers so: {key}: {checked:#?}");
-        }
+        assert_registers(histories, &trio.settled().await);
+    }
+}
+
+/// Each key was one register, up to what all nodes hold at the end.
+pub(crate) fn assert_registers(histories: Histories, held: &[KeyValue]) {
+    let held: BTreeMap<_, _> = held.iter().map(|kv| (text(&kv.key), text(&kv.value))).collect();
+    for (key, (mut history, clock)) in histories {
+        // What all nodes hold at the end is a last read.
+        let action = Action::Read(held.get(&key).cloned());
+        history.push(Operation { client: CLIENTS, begin: clock, end: Some(clock + 1), action });
+        let checked = check(history);
+        assert!(checked.is_ok(), "no register answers so: {key}: {checked:#?}");
     }
 }
 
@@ -90,21 +95,24 @@ async fn disturb(trio: &mut Cluster, random: &mut Pcg64Mcg) {
     sleep(short).await;
 }
 
-fn report(histories: &BTreeMap<String, (Vec<Operation>, u64)>, faults: usize) {
+pub(crate) fn report(histories: &Histories, faults: usize) {
     let all = || histories.values().flat_map(|(history, _)| history);
     let unknown = all().filter(|operation| operation.end.is_none()).count();
     println!("{} operations, {unknown} of them without an answer; {faults} faults", all().count());
 }
 
+/// The history of each key, and the time after it.
+pub(crate) type Histories = BTreeMap<String, (Vec<Operation>, u64)>;
+
 /// Clients that note what they ask and what they are answered.
-struct Clients {
+pub(crate) struct Clients {
     tasks: JoinSet<Vec<(String, Operation)>>,
     stop: Arc<AtomicBool>,
     clock: Arc<AtomicU64>,
 }
 
 impl Clients {
-    fn start(round: usize, endpoints: &[String], seed: u64) -> Self {
+    pub(crate) fn start(round: usize, endpoints: &[String], seed: u64) -> Self {
         let mut clients =
             Self { tasks: JoinSet::new(), stop: Arc::default(), clock: Arc::default() };
         for id in 0..CLIENTS {
@@ -120,12 +128,11 @@ impl Clients {
         clients
     }
 
-    /// The history of each key, and the time after it.
-    async fn stop(self) -> BTreeMap<String, (Vec<Operation>, u64)> {
+    pub(crate) async fn stop(self) -> Histories {
         self.stop.store(true, Ordering::SeqCst);
         let all = self.tasks.join_all().await;
         let clock = self.clock.load(Ordering::SeqCst);
-        let mut histories: BTreeMap<String, (Vec<Operation>, u64)> = BTreeMap::new();
+        let mut histories: Histories = BTreeMap::new();
         for (key, operation) in all.into_iter().flatten() {
             histories.entry(key).or_insert((Vec::new(), clock)).0.push(operation);
         }

@@ -54,8 +54,10 @@ async fn a_rolling_restart_loses_no_write_and_waits_for_no_timeout() {
 }
 
 /// A node that was started again holds what the others hold.
-async fn caught_up(cluster: &Cluster, at: usize) {
-    let leader = cluster.leader().await;
+pub(crate) async fn caught_up(cluster: &Cluster, at: usize) {
+    let running: Vec<_> =
+        (0..cluster.nodes.len()).filter(|at| cluster.nodes[*at].is_running()).collect();
+    let leader = cluster.leader_among(&running).await;
     let goal = cluster.client(leader).inspect().await.map(|leader| leader.committed);
     let goal = goal.expect("the leader answers");
     until("a node that was started again catches up", async || {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 pub(crate) use client::{Client, Fault, Swap, text};
 pub(crate) use cluster::Cluster;
-pub(crate) use load::{Load, lost_or_doubled};
+pub(crate) use load::{Acknowledged, Load, lost_or_doubled};
 pub(crate) use node::{Node, Serve, command, run_to_end};
 pub(crate) use operator::{add_voter, set_address};
 pub(crate) use ports::{base_port, ports};
