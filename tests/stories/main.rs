@@ -8,6 +8,7 @@ mod words;
 
 mod check_quorum;
 mod commit;
+mod compaction;
 mod conflicts;
 mod durability;
 mod elections;
