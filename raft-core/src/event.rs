@@ -28,8 +28,9 @@ pub enum Event {
         /// Whether a lease will do (see [`Config::lease`](crate::Config::lease)).
         lease: bool,
     },
-    /// Somebody wants to change the group. Ends when the change is committed to the end: with
-    /// [`Effect::Resolve`] or [`Effect::Refuse`].
+    /// Somebody wants to change the group. Ends with [`Effect::Resolve`] when the change is
+    /// committed, a joint phase to its end, or with [`Effect::Refuse`]. Learners that are to be
+    /// promoted, and voters that retire for them, follow later, whoever leads then.
     ChangeMembership {
         /// One number.
         request: RequestId,

@@ -16,6 +16,7 @@ use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::{Incarnation, NodeId};
 
@@ -239,6 +240,25 @@ impl Membership {
 
 fn majority(voters: usize) -> usize {
     voters / 2 + 1
+}
+
+/// The members by id, and what is special about each: `1, 2, 3 (learner)`.
+impl fmt::Display for Membership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, member) in self.members.iter().enumerate() {
+            let standing = match member.standing {
+                Standing::Learner { promote: false } => " (learner)",
+                Standing::Learner { promote: true } => " (learner, to be promoted)",
+                Standing::Voter { retiring: None } => "",
+                Standing::Voter { retiring: Some(_) } => " (retiring)",
+                Standing::Joining => " (joining)",
+                Standing::Leaving(_) => " (leaving)",
+            };
+            let comma = if at == 0 { "" } else { ", " };
+            write!(f, "{comma}{}{standing}", member.id)?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(feature = "serde")]

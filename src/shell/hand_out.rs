@@ -30,7 +30,7 @@ impl<S: StateMachine, L: LogReader, T: Peers> Shell<S, L, T> {
         for members in work.members.drain(..) {
             match members {
                 MembersNow::InForce(index, membership) => {
-                    tracing::info!(%index, ?membership, "the members changed");
+                    tracing::info!(%index, members = %membership, "the members changed");
                     self.transport.reach(&membership);
                 }
                 MembersNow::Settled(index, membership) => {

@@ -139,6 +139,15 @@ fn what_cannot_be_is_refused_with_the_reason() {
 }
 
 #[test]
+fn a_group_is_told_in_a_line() {
+    let waiting = changed(&group(3), &[add(12), Change::Remove(node(3))]);
+    assert_eq!(waiting.to_string(), "1, 2, 3 (retiring), c (learner, to be promoted)");
+    let joint = waiting.promoted(|_| true).expect("it is ready");
+    assert_eq!(joint.to_string(), "1, 2, 3 (leaving), c (joining)");
+    assert_eq!(joint.left().expect("it was joint").to_string(), "1, 2, c");
+}
+
+#[test]
 fn a_later_format_is_told_from_damage() {
     let mut bytes = group(3).encode();
     bytes[0] = 2;
