@@ -155,7 +155,9 @@ impl From<Status> for Failure {
     fn from(status: Status) -> Self {
         let message = match std::error::Error::source(&status) {
             Some(source) => root_cause(source),
-            None => format!("{}: {}", status.code(), status.message()),
+            // The code says in tonic's words what the message says better.
+            None if !status.message().is_empty() => status.message().to_owned(),
+            None => status.code().to_string(),
         };
         Self { message, refused: Refused::read(&status) }
     }
