@@ -5,7 +5,6 @@
 //!                                    └────▶ Node::read ─▶ StoreReader
 //! ```
 
-mod accept;
 mod admin;
 mod authority;
 mod backend;
@@ -27,13 +26,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kontiki::raft_grpc::Connections;
 use kontiki::raft_storage::{self, Wal};
 use kontiki::{Builder, NodeId, StartError, StopReason};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tokio_stream::StreamExt;
+use tokio_stream::{StreamExt, StreamMap};
 use tonic::transport::Server;
 
 use crate::config::{ConfigError, HttpUrl, ServeConfig};
@@ -300,7 +300,9 @@ async fn serve(
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_service_status("", tonic_health::ServingStatus::Serving).await;
     let message_bytes_max = backend.message_bytes_max();
-    let incoming = accept::connections(listeners).map(|connection| connection.map(Named::new));
+    let connections = listeners.into_iter().map(Connections::from).enumerate();
+    let connections: StreamMap<usize, Connections> = connections.collect();
+    let incoming = connections.map(|(_, connection)| connection.map(Named::new));
     Server::builder()
         .layer(Unknown { services: SERVICES })
         .layer(Limits { message_bytes_max })
