@@ -1,6 +1,7 @@
 //! How a command fails: one message on standard error, and an exit code.
 
 use std::fmt::Display;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Why a command failed, ready to be shown.
@@ -28,9 +29,14 @@ impl Failure {
 
     /// Shows the message.
     pub(crate) fn report(self) -> ExitCode {
-        eprintln!("error: {}", self.message);
+        complain(&self.message);
         ExitCode::from(self.code)
     }
+}
+
+/// Says on standard error what is wrong. Where that cannot be written, the exit code has to do.
+pub(crate) fn complain(message: impl Display) {
+    let _ = writeln!(std::io::stderr(), "error: {message}");
 }
 
 /// Every refusal of the library says what to do; it is shown as it is.

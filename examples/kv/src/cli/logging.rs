@@ -27,6 +27,8 @@ pub(super) fn start(config: &ServeConfig) -> Result<(), Failure> {
     let builder = Subscriber::builder()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // To complain of a line that cannot be written is to write another, and to panic.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
     let started = match config.log_format {
         LogFormat::Human => builder.try_init(),

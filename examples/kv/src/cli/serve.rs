@@ -18,6 +18,7 @@ use kontiki_kv::config::{ServeConfig, Settings};
 use kontiki_kv::server::{self, ServeError};
 use tokio::io::AsyncReadExt;
 
+use super::failure::complain;
 use super::{Failure, logging, show};
 
 /// How long a node that lost its supervisor may take to stop.
@@ -133,7 +134,7 @@ async fn stdin_ended() {
     tracing::warn!("the supervisor is gone");
     std::thread::spawn(|| {
         std::thread::sleep(ORPHAN_STOP_MAX);
-        eprintln!("error: the node did not stop within {ORPHAN_STOP_MAX:?}");
+        complain(format!("the node did not stop within {ORPHAN_STOP_MAX:?}"));
         std::process::exit(1);
     });
 }

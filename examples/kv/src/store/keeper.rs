@@ -201,9 +201,9 @@ fn keep(shared: &Shared, interval: Duration) {
         match work(shared, turn) {
             Ok(is_due) => sweep_is_due = is_due,
             Err(error) => {
-                tracing::error!(%error, "the key-value store has failed");
-                shared.control().failed = Some(error);
+                shared.control().failed = Some(error.clone());
                 shared.changed.notify_all();
+                tracing::error!(%error, "the key-value store has failed");
                 return;
             }
         }

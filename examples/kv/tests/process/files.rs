@@ -9,7 +9,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tokio::time::sleep;
 
-use crate::kit::{Client, Node, rounds, seed};
+use crate::kit::{Client, Node, command, rounds, run_to_end, seed, until};
 use crate::refusals::{alone, assert_kept, assert_refused, started};
 
 /// What is in the log's directory, but for what is not part of the log.
@@ -33,55 +33,126 @@ pub(crate) fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 }
 
 /// Says format 999 in the first bytes of a file, as a version to come will.
-fn make_newer(bytes: &mut [u8]) {
+pub(crate) fn make_newer(bytes: &mut [u8]) {
     bytes[8..12].copy_from_slice(&999_u32.to_le_bytes());
     let check = crc32c::crc32c(&bytes[..12]).to_le_bytes();
     bytes[12..16].copy_from_slice(&check);
 }
 
-/// Each damage is done to a node that was killed, refused, and undone; then it starts again.
+/// Puts back what was there.
+fn restore(raft: &Path, whole: &BTreeMap<PathBuf, Vec<u8>>) {
+    for path in image(raft).keys().filter(|path| !whole.contains_key(*path)) {
+        fs::remove_file(path).expect("removed");
+    }
+    for (path, bytes) in whole {
+        fs::write(path, bytes).expect("written");
+    }
+}
+
+/// Refused are files of a version to come, a directory that does not say whose it is, and a log
+/// that may have lost a vote.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_log_that_is_damaged_is_refused_and_left_alone() {
+async fn files_that_cannot_be_understood_are_refused_and_left_alone() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut node = started(alone(&dir, "node")).await;
     node.kill();
     let raft = node.serve.data_dir.join("raft");
     let whole = image(&raft);
-    let wal = segment(&raft);
     let metas = ["meta.0", "meta.1", "meta.2"].map(|name| raft.join(name));
 
     let refuse = |what: &str, expected: &[&str]| {
         println!("{what}");
-        let damaged = image(&raft);
-        assert_ne!(damaged, whole, "{what}");
+        let changed = image(&raft);
+        assert_ne!(changed, whole, "{what}");
         assert_refused(&node.serve, 1, expected);
-        assert_eq!(image(&raft), damaged, "{what}: the refusal changed something");
-        for path in damaged.keys().filter(|path| !whole.contains_key(*path)) {
-            fs::remove_file(path).expect("removed");
-        }
-        for (path, bytes) in &whole {
-            fs::write(path, bytes).expect("written");
-        }
+        assert_eq!(image(&raft), changed, "{what}: the refusal changed something");
+        restore(&raft, &whole);
     };
-    change(&wal, |bytes| bytes[512 + 100] ^= 1);
-    refuse("one bit", &["is damaged at byte 512", "corruption", "restore", "anew"]);
-    change(&wal, |bytes| bytes.fill(0xa5));
-    refuse("garbage", &["is damaged at byte 0", "corruption"]);
-    change(&wal, |bytes| bytes.truncate(4096));
-    refuse("a short file", &["is damaged", "4096 bytes"]);
-    fs::remove_file(&wal).expect("removed");
-    refuse("no segment", &["corruption"]);
-    change(&wal, |bytes| make_newer(bytes));
+    change(&segment(&raft), |bytes| make_newer(bytes));
     refuse("a newer segment", &["has format 999", "newer version"]);
     metas.iter().for_each(|meta| change(meta, |bytes| make_newer(bytes)));
     refuse("a newer meta file", &["has format 999", "newer version"]);
     metas.iter().for_each(|meta| change(meta, |bytes| bytes[40] ^= 1));
     refuse("no identity", &["no copy of its identity", "meta.0", "anew"]);
 
+    let lost = ["is damaged at byte 0", "corruption", "newest vote", "member replace"];
+    let wal = segment(&raft);
+    change(&wal, |bytes| bytes.fill(0xa5));
+    refuse("garbage", &lost);
+    change(&wal, |bytes| bytes.truncate(4096));
+    refuse("a short file", &lost);
+    fs::remove_file(&wal).expect("removed");
+    refuse("no segment", &lost);
+
     // Two copies of three may go: that is what they are for.
     metas[1..].iter().for_each(|meta| fs::remove_file(meta).expect("removed"));
     node.start();
     assert_kept(&node).await;
+}
+
+/// A node that is alone has nobody to repair its log. It says what it lacks, and serves nothing,
+/// until somebody puts the files back.
+// scenario B64
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_damaged_log_that_nobody_can_repair_serves_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut node = started(alone(&dir, "node")).await;
+    node.kill();
+    let raft = node.serve.data_dir.join("raft");
+    let whole = image(&raft);
+    change(&segment(&raft), |bytes| bytes[512 + 100] ^= 1);
+    // Twice: it does not forget what it lacks.
+    for _ in 0..2 {
+        node.start();
+        assert_serves_nothing(&node).await;
+        node.kill();
+    }
+    let data_dir = format!("--data-dir={}", node.serve.data_dir.display());
+    let forced = ["recover", "--force-new-cluster", &data_dir, "--accept-that-data-may-be-lost"];
+    let output = run_to_end(command().args(forced));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("is damaged") && said.contains("restore a backup"), "{said}");
+
+    restore(&raft, &whole);
+    node.start();
+    assert_kept(&node).await;
+}
+
+async fn assert_serves_nothing(node: &Node) {
+    let mut client = Client::new(node.serve.client_port).within(Duration::from_secs(1));
+    let status = until("it answers for itself", async || client.status().await.ok()).await;
+    let says = |part: &str| status.errors.iter().any(|error| error.contains(part));
+    assert!(says("the log was damaged") && says("no leader"), "{status:?}");
+    let read = client.get("kept").await;
+    assert!(read.is_err(), "served as if nothing had happened: {read:?}");
+    let said = node.log();
+    assert!(said.contains("is damaged at byte 512") && said.contains("does not stand"), "{said}");
+}
+
+/// There is no room for what a node says of itself, as on a disk that is full. It goes on, and
+/// ends with the code that it should.
+// scenario B67
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_node_that_nobody_can_hear_serves_all_the_same() {
+    let full = Path::new("/dev/full");
+    if !full.exists() {
+        println!("skipped: there is no {}", full.display());
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let serve = alone(&dir, "node");
+    std::os::unix::fs::symlink(full, serve.data_dir.with_extension("log")).expect("a link");
+    let mut node = started(serve).await;
+    assert_eq!(node.stop(), Some(0));
+    node.start();
+    assert_kept(&node).await;
+    assert_eq!(node.stop(), Some(0));
+
+    let stderr = || fs::File::options().write(true).open(full).expect("opened");
+    change(&segment(&node.serve.data_dir.join("raft")), |bytes| make_newer(bytes));
+    let ended = command().args(node.serve.args()).stderr(stderr()).status().expect("it runs");
+    assert_eq!(ended.code(), Some(1));
 }
 
 /// A node that dies before it was ever ready leaves nothing that a later start could not use.

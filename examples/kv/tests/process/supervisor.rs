@@ -7,6 +7,7 @@ use std::process::{Child, ExitStatus, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::files::{change, make_newer, segment};
 use crate::kit::{
     Client, ELECTION_MS, HEARTBEAT_MS, base_port, command, patiently, run_to_end, until,
 };
@@ -220,10 +221,10 @@ async fn a_node_that_cannot_start_is_shown_with_its_reason() {
     supervisor.ended().await;
 
     let raft = dir.path().join("data/node1/raft");
-    crate::files::change(&crate::files::segment(&raft), |bytes| bytes[512 + 100] ^= 1);
+    change(&segment(&raft), |bytes| make_newer(bytes));
     let again = Supervisor::start(dir.path(), "data", &[]);
     let (status, said) = again.ended().await;
     assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("error: node1: ended with exit code 1 before the cluster was ready"));
-    assert!(said.contains("is damaged at byte 512"), "{said}");
+    assert!(said.contains("has format 999"), "{said}");
 }
