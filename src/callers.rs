@@ -114,6 +114,7 @@ fn unmoved(ending: Ending) -> TransferLeadershipError {
             TransferError::UnknownMember(id) => TransferLeadershipError::UnknownMember(id),
             TransferError::NotVoter(id) => TransferLeadershipError::NotVoter(id),
             TransferError::InProgress => TransferLeadershipError::InProgress,
+            TransferError::Lags(id) => TransferLeadershipError::Lags(id),
             TransferError::NobodyElse => TransferLeadershipError::NobodyElse,
             TransferError::Failed(id) => TransferLeadershipError::Failed(id),
         },

@@ -100,6 +100,9 @@ pub enum TransferLeadershipError {
     /// Only a voter can lead. Promote it first.
     #[error("member {0} does not vote, so it cannot lead; promote it first")]
     NotVoter(NodeId),
+    /// The member is not heard, or its log is far behind. Try again when it has caught up.
+    #[error("member {0} is not heard, or has not caught up; try again when it has")]
+    Lags(NodeId),
     /// Another transfer is under way. Wait for its end.
     #[error("leadership is being handed over already; wait for the end of that")]
     InProgress,
@@ -152,6 +155,18 @@ pub enum StartError {
         base: Index,
         /// What is wrong with the snapshot.
         reason: String,
+    },
+    /// The state machine has lost what the log does not hold any more. Nothing was changed.
+    #[error(
+        "the state machine holds everything up to index {applied}, and the log begins after \
+         index {base}: what lies between was in the state that is missing; put that back, or \
+         replace this node by a new member, which gets its state from the others"
+    )]
+    StateLost {
+        /// What the state machine holds.
+        applied: Index,
+        /// Where the log begins.
+        base: Index,
     },
     /// The operating system gives no thread.
     #[error("cannot start a thread: {0}")]

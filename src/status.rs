@@ -134,7 +134,7 @@ pub struct PeerStatus {
     /// It was heard within an election timeout.
     pub is_live: bool,
     /// It keeps up with the leader's log. A learner that does may be promoted.
-    pub has_caught_up: bool,
+    pub keeps_up: bool,
     /// It needs what is gone from the log, so it is being sent a snapshot.
     pub needs_snapshot: bool,
     /// How far that has come.
@@ -182,7 +182,7 @@ impl Status {
             id: peer.id,
             matched: peer.matched,
             is_live: peer.is_live,
-            has_caught_up: peer.has_caught_up,
+            keeps_up: peer.keeps_up,
             needs_snapshot: peer.needs_snapshot,
             snapshot: transfers.progress(peer.id),
         }));

@@ -244,6 +244,8 @@ pub enum TransferError {
     UnknownMember(NodeId),
     /// Only a voter can lead.
     NotVoter(NodeId),
+    /// The member is not heard, or its log is far behind.
+    Lags(NodeId),
     /// Another transfer is under way.
     InProgress,
     /// There is nobody else who could lead.

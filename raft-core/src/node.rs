@@ -221,15 +221,17 @@ impl Node {
         self.send(leader, Message::Propose { session, requests, entries });
     }
 
-    /// The leader's answer to a proposal that was handed on.
+    /// The answer of the leader of `term` to a proposal that was handed on. Where that is not the
+    /// present leader, it may or may not be committed what it took.
     pub(crate) fn on_propose_reply(
         &mut self,
         requests: Requests,
         outcome: Result<Index, Refusal>,
+        term: Term,
         leader: Option<NodeId>,
     ) {
         let requests = requests.shifted(self.handed_on_as().wrapping_neg());
-        self.proposals.on_reply(requests, outcome, self.term, &mut self.effects);
+        self.proposals.on_reply(requests, outcome, term, &mut self.effects);
         // Where the answer is late, the place may be decided already, or the leader be lost.
         self.proposals.on_commit(self.applying, &self.log, &mut self.effects);
         if leader.is_none() {

@@ -161,6 +161,13 @@ impl Progress {
         }
     }
 
+    /// Whether the peer could lead soon: it is heard, and its log follows the leader's.
+    pub(crate) fn keeps_up(&self, now: Instant, patience: Duration) -> bool {
+        let follows = matches!(self.pace, Pace::Replicate(_));
+        let has_caught_up = self.catch_up.as_ref().is_none_or(|catch_up| catch_up.done);
+        follows && has_caught_up && self.is_live(now, patience)
+    }
+
     /// Whether the peer was heard lately.
     pub(crate) fn is_live(&self, now: Instant, patience: Duration) -> bool {
         now.since(self.heard_at.0) < patience

@@ -15,8 +15,8 @@ pub struct PeerView {
     pub matched: Index,
     /// It was heard within an election timeout.
     pub is_live: bool,
-    /// It keeps up with the leader's log; a voter always does.
-    pub has_caught_up: bool,
+    /// It is heard, and keeps up with the leader's log.
+    pub keeps_up: bool,
     /// It needs what is gone from the log, and is being sent a snapshot.
     pub needs_snapshot: bool,
 }
@@ -138,7 +138,7 @@ impl Raft {
             id,
             matched: progress.matched,
             is_live: progress.is_live(now, patience),
-            has_caught_up: progress.catch_up.as_ref().is_none_or(|catch_up| catch_up.done),
+            keeps_up: progress.keeps_up(now, patience),
             needs_snapshot: matches!(progress.pace, Pace::Snapshot),
         })
     }

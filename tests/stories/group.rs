@@ -77,7 +77,7 @@ impl Teller {
         let raft = self.cluster().member(id).raft().expect("it is up");
         let peer = |peer: PeerView| {
             let live = if peer.is_live { "live" } else { "silent" };
-            let keeps_up = if peer.has_caught_up { "" } else { ", lags" };
+            let keeps_up = if peer.keeps_up { "" } else { ", lags" };
             let snapshot = if peer.needs_snapshot { ", needs a snapshot" } else { "" };
             format!("{:?} {live}, has {}{keeps_up}{snapshot}", peer.id, peer.matched)
         };

@@ -526,7 +526,7 @@ story!(
     peers N1
     > N2 live, has 2
     > N3 live, has 2
-    > N4 silent, has 2
+    > N4 silent, has 2, lags
     change N1 d N4=voter
     > N1: d refused: learner 4 has not caught up with the leader, or is not heard; try again when it has
     restart N4

@@ -492,7 +492,7 @@ story!(
     deliver N3>N1
     peers N1
     > N2 live, has 2
-    > N3 live, has 1, needs a snapshot
+    > N3 live, has 1, lags, needs a snapshot
     run 300ms
     heal
     run 500ms

@@ -495,3 +495,53 @@ story!(
     > N3: x unknown
     "#
 );
+
+story!(
+    who_is_silent_or_far_behind_is_refused_at_once_and_nothing_waits,
+    r#"
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    crash N3
+    run 2s
+    transfer N1 t N3
+    > N1: t refused: N3 has not caught up
+    propose N1 x
+    run 50ms
+    > N1: x committed at 2
+    transfer N1 u
+    run 100ms
+    > N2 is candidate t2
+    > N1 is follower t2
+    > N2 is leader t2
+    > N1: u N2 leads
+    "#
+);
+
+story!(
+    a_refusal_that_comes_when_its_sender_has_moved_on_still_counts,
+    r#"
+    # N3 votes for N2 before it hears that N1, which hands over, has refused x.
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    hold N1>N3
+    hold N2>N1
+    transfer N1 t N2
+    propose N3 x
+    run 50ms
+    > N2 is candidate t2
+    > N2 is leader t2
+    heal
+    run 100ms
+    > N1 is follower t2
+    > N3: x refused: leadership is being handed over
+    > N1: t N2 leads
+    "#
+);

@@ -30,6 +30,7 @@ pub fn transfer_error(error: TransferError) -> String {
         TransferError::UnknownMember(id) => format!("there is no member {id:?}"),
         TransferError::NotVoter(id) => format!("{id:?} does not vote"),
         TransferError::InProgress => "another transfer is under way".into(),
+        TransferError::Lags(id) => format!("{id:?} has not caught up"),
         TransferError::NobodyElse => "there is nobody else".into(),
         TransferError::Failed(id) => format!("{id:?} did not take over"),
     }

@@ -48,6 +48,10 @@ impl Leader {
                 Err(TransferError::UnknownMember(to))
             }
             Some(to) if !node.membership.is_voter(to) => Err(TransferError::NotVoter(to)),
+            // All writes would wait for it, and in vain.
+            Some(to) if to != node.id() && !self.could_lead(node, to) => {
+                Err(TransferError::Lags(to))
+            }
             Some(to) => Ok(to),
             None => self.best(node).ok_or(TransferError::NobodyElse),
         };
@@ -105,19 +109,22 @@ impl Leader {
         }
     }
 
-    /// Who is to lead next: of the other voters that are heard, the one of the highest priority,
+    /// Who is to lead next: of the other voters that are heard and keep up, the one of the highest priority,
     /// and among equals the one that holds most.
     pub(super) fn best(&self, node: &Node) -> Option<NodeId> {
         let rank = |id: &NodeId| {
             let priority = node.membership.member(*id).map(|member| member.priority);
             (priority, self.peers[id].matched)
         };
-        let live = |id: &NodeId| {
-            self.peers[id].is_live(node.now.0, node.config.election_timeout)
-                // In a joint phase, rather one that stays.
-                && node.membership.voters().any(|voter| voter == *id)
+        let is_able = |id: &NodeId| {
+            // In a joint phase, rather one that stays.
+            self.could_lead(node, *id) && node.membership.voters().any(|voter| voter == *id)
         };
-        node.other_voters().into_iter().filter(live).max_by_key(rank)
+        node.other_voters().into_iter().filter(is_able).max_by_key(rank)
+    }
+
+    fn could_lead(&self, node: &Node, peer: NodeId) -> bool {
+        self.peers[&peer].keeps_up(node.now.0, node.config.election_timeout)
     }
 
     /// Gives leadership to a member of higher priority that has caught up. Not soon after this

@@ -94,6 +94,10 @@ impl Raft {
             Message::Heartbeat { .. } | Message::Append(_) => {
                 Message::HeartbeatReply { round: Round::ZERO, sent_at: Instant(0) }
             }
+            // Whatever the term, the leader that was asked says what became of it.
+            Message::ProposeReply { requests, outcome } => {
+                return self.node.on_propose_reply(requests, outcome, term, None);
+            }
             Message::Propose { session, requests, .. } => {
                 return self.refuse_forwarded(from, term, session, requests);
             }
@@ -142,7 +146,7 @@ impl Raft {
             }
             Message::ProposeReply { requests, outcome } => {
                 let leader = self.leader();
-                self.node.on_propose_reply(requests, outcome, leader);
+                self.node.on_propose_reply(requests, outcome, self.node.term, leader);
             }
             Message::Propose { session, requests, entries } => match self.lead() {
                 Some((role, node)) => role.on_forwarded(node, (from, session), requests, entries),

@@ -88,7 +88,7 @@ impl Backend {
         let progress = peer.map(|peer| Progress {
             matched: peer.matched.0,
             is_live: peer.is_live,
-            has_caught_up: peer.has_caught_up,
+            has_caught_up: peer.keeps_up,
             needs_snapshot: peer.needs_snapshot,
             snapshot_sent_bytes: peer.snapshot.map_or(0, |snapshot| snapshot.sent_bytes),
             snapshot_len_bytes: peer.snapshot.map_or(0, |snapshot| snapshot.len_bytes),
