@@ -57,7 +57,7 @@ impl Opened {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start<S: StateMachine>(self, machine: S) -> Result<Node<S::Response>, StartError> {
-        let opened = self.with_snapshot_for(machine.applied())?;
+        let opened = self.with_snapshot_for(machine.applied(), machine.durable())?;
         let Self { config, incarnation, listeners, others, limit, log, recovered, .. } = opened;
         let raft = &config.raft;
         let cluster = ClusterId(recovered.identity.cluster_id);
@@ -101,14 +101,19 @@ impl Opened {
     }
 
     /// Makes sure that the snapshot is there, all of it, where the state machine needs it. A log
-    /// whose snapshot is lost begins anew, and is sent again by the others.
-    fn with_snapshot_for(self, applied: Index) -> Result<Self, StartError> {
+    /// whose snapshot is lost begins anew, and is sent again by the others. But where the state
+    /// machine keeps its state by itself, it is that state which is lost: the log is whole, may
+    /// hold what nobody else has, and is left as it is.
+    fn with_snapshot_for(self, applied: Index, kept: Option<Index>) -> Result<Self, StartError> {
         let (base, last) = (self.recovered.log.base().index, self.recovered.snapshot);
         if base <= applied {
             return Ok(self);
         }
         let snapshots = self.log.snapshots();
         let Err(error) = snapshots.verify(last) else { return Ok(self) };
+        if let (SnapshotError::Missing { .. }, Some(_)) = (&error, kept) {
+            return Err(StartError::StateLost { applied, base });
+        }
         tracing::error!(%error, %applied, %base, "the snapshot that the state machine needs");
         if let SnapshotError::Damaged(_) = error {
             snapshots.set_aside(last).map_err(storage_error)?;

@@ -62,7 +62,11 @@ impl<S: StateMachine, L: LogReader, T: Peers> Shell<S, L, T> {
                 self.driver.handle(now, Input::StorageFailed, &mut self.work);
                 return Some(StopReason::Storage(reason));
             }
-            Completion::MachineFailed(reason) => return Some(StopReason::StateMachine(reason)),
+            Completion::MachineFailed(reason) => {
+                // A node whose state goes on no more must not lead either.
+                self.driver.handle(now, Input::StorageFailed, &mut self.work);
+                return Some(StopReason::StateMachine(reason));
+            }
         };
         self.driver.handle(now, input, &mut self.work);
         None
