@@ -266,7 +266,8 @@ pub enum RecoverError {
     /// Entries that the log once held are missing: a new cluster would go on without them.
     #[error(
         "{} is damaged: it held entries up to {claim:?}, and ends at {last:?} now. Take the \
-         directory of another member, or restore a backup", dir.display()
+         directory of another member; if all are damaged, start one, take a backup of the state \
+         that it has (kontiki snapshot save answers without a leader), and restore that", dir.display()
     )]
     Incomplete {
         /// The directory.

@@ -84,7 +84,10 @@ pub fn restore(backup: &Path, wanted: &Restoration) -> Result<Restored, RestoreE
     let mut backup = Backup::open(backup)?;
     let status = backup.status;
     let members = wanted.members.iter().map(|member| member.id);
-    let cluster_id = restored_cluster_id(members, status.revision, status.hash);
+    let RevisionBump { by, mark_compacted, .. } = wanted.bump;
+    let content =
+        [status.revision.cast_unsigned(), u64::from(status.hash), by, u64::from(mark_compacted)];
+    let cluster_id = restored_cluster_id(members, &content);
 
     let parent = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),

@@ -65,7 +65,8 @@ fn outlook(data_dir: &Path, report: &Report) -> String {
     if let Some(claim) = report.claim {
         text += &format!(
             "This log was damaged once: it lacks entries up to {} that it had acknowledged. \
-             Another member will do better.\n",
+             Take another member; if all are damaged, start one, take a backup of the state that \
+             it has (kontiki snapshot save), and restore that.\n",
             claim.index
         );
     }

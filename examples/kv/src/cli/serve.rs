@@ -6,7 +6,7 @@
 //! | 1 | it cannot start, or something failed | the message says |
 //! | 2 | the settings make no sense | correct them |
 //! | 3 | it was removed from its cluster | delete its data directory; do not start it again |
-//! | 4 | the cluster knows it with another disk, or it runs twice | replace it |
+//! | 4 | the cluster knows it with another disk | replace it |
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ const FEW_CORES: usize = 2;
 
 #[derive(Args)]
 #[command(after_help = "Exit codes: 0 told to stop, 1 failed, 2 wrong settings, 3 removed from \
-    its cluster, 4 to be replaced (its promises are on another disk, or it runs twice)")]
+    its cluster, 4 to be replaced (its promises are on another disk)")]
 pub(super) struct ServeArgs {
     #[command(flatten)]
     settings: Settings,

@@ -87,8 +87,10 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     let failed = |what: &str, error: std::io::Error| {
         Failure::new(format!("cannot {what} {}: {error}", args.file.display()))
     };
-    if args.file.is_dir() {
-        return Err(Failure::usage(format!("{} is a directory", args.file.display())));
+    if args.file.symlink_metadata().is_ok_and(|there| !there.is_file()) {
+        // A device, or a link, would be replaced by the file.
+        let reason = "is there, and no file; give the name of a new one";
+        return Err(Failure::usage(format!("{} {reason}", args.file.display())));
     }
     // Readable by its owner alone: it holds everything that the store does.
     let part = tempfile::Builder::new().prefix(".snapshot-").suffix(".part").tempfile_in(dir);

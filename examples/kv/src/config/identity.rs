@@ -25,14 +25,13 @@ pub fn cluster_id(members: impl IntoIterator<Item = NodeId>) -> u64 {
 }
 
 /// The id of the cluster that these members found with the content of a backup: another one than
-/// that of the cluster that was backed up, and the same for all members.
-pub fn restored_cluster_id(
-    members: impl IntoIterator<Item = NodeId>,
-    revision: i64,
-    content: u32,
-) -> u64 {
-    let founded = cluster_id(members).to_be_bytes();
-    hash([&founded[..], &revision.to_be_bytes(), &content.to_be_bytes()].into_iter())
+/// that of the cluster that was backed up, and the same for all members that begin with the same.
+/// `content` is what that depends on: those that differ in it must not meet.
+pub fn restored_cluster_id(members: impl IntoIterator<Item = NodeId>, content: &[u64]) -> u64 {
+    let founded = cluster_id(members);
+    let parts: Vec<[u8; 8]> =
+        [founded].iter().chain(content).map(|part| part.to_be_bytes()).collect();
+    hash(parts.iter().map(<[u8; 8]>::as_slice))
 }
 
 fn hash<'a>(parts: impl Iterator<Item = &'a [u8]>) -> u64 {
@@ -76,9 +75,10 @@ mod tests {
         let [one, two] = [member_id("a", &[url(1)]), member_id("a", &[url(2)])];
         assert_eq!(cluster_id([one, two]), cluster_id([two, one]));
         assert_ne!(cluster_id([one, two]), cluster_id([one]));
-        let restored = restored_cluster_id([one, two], 7, 9);
-        assert_eq!(restored, restored_cluster_id([two, one], 7, 9));
+        let restored = restored_cluster_id([one, two], &[7, 9]);
+        assert_eq!(restored, restored_cluster_id([two, one], &[7, 9]));
         assert_ne!(restored, cluster_id([one, two]));
-        assert_ne!(restored, restored_cluster_id([one, two], 8, 9));
+        assert_ne!(restored, restored_cluster_id([one, two], &[8, 9]));
+        assert_ne!(restored, restored_cluster_id([one, two], &[7, 8]));
     }
 }

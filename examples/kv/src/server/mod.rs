@@ -123,8 +123,9 @@ pub enum ServeError {
     },
     /// The store cannot be opened.
     #[error(
-        "cannot open the store in {path}: {error}; if it is damaged, move it away: the node \
-         builds it again from its log"
+        "cannot open the store in {path}: {error}; if it is damaged, replace this node by a \
+         new member (kontiki member replace); a log that was never cut builds the store again \
+         when it is moved away"
     )]
     Store {
         /// Its directory.
