@@ -227,7 +227,7 @@ async fn a_log_older_than_its_store_is_refused() {
 
 /// Writes until some of it is in the store's own files for good: more than one flush is there,
 /// and the last one may not be complete.
-async fn write_until_flushed(node: &Node) {
+pub(crate) async fn write_until_flushed(node: &Node) {
     const VALUE_BYTES: usize = 1 << 20;
     const FLUSH_BYTES: u64 = 12 << 20;
     let mut client = Client::new(node.serve.client_port);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::files::write_until_flushed;
 use crate::kit::{Client, Cluster, ELECTION_MS, Node, Serve, ports, text, until};
 
 /// A node that is alone in its cluster.
@@ -88,6 +89,8 @@ async fn ports_and_directories_that_are_in_use_are_refused() {
 async fn the_directory_of_another_node_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut node = started(alone(&dir, "first")).await;
+    // A name is known at the start once the store has written it to its tables.
+    write_until_flushed(&node).await;
     assert_eq!(node.stop(), Some(0));
 
     let whose = ["first belongs to the node first", "--data-dir"];
