@@ -137,6 +137,15 @@ async fn a_log_is_cut_behind_snapshots_and_behind_what_survives_by_itself() {
         eventually("the log is cut", || node.status().base > Index(100)).await;
         assert_eq!(timeout(LIMIT, node.shutdown()).await, Ok(StopReason::Shutdown));
 
+        if survives {
+            // The state is gone, and the log is whole: it must be left alone, whoever tries.
+            for _ in 0..2 {
+                let lost = List::default();
+                lost.survives.store(true, Ordering::SeqCst);
+                let refused = one().start(lost).await.expect_err("nothing to begin with");
+                assert!(matches!(refused, StartError::StateLost { .. }), "{refused}");
+            }
+        }
         let restarted = if survives { list.reopened() } else { List::default() };
         let opened = one().open().await.expect("opens");
         assert_eq!(opened.recovered().repairs, Vec::<String>::new(), "nothing is wrong with it");
