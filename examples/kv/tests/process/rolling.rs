@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::kit::{Cluster, Load, lost_or_doubled, until};
+use crate::kit::{Cluster, Load, lost_or_doubled, seed, until};
+use crate::registers::{Clients, assert_registers, report};
 
 const WRITERS: usize = 4;
 /// Long enough that an election by timeout cannot be mistaken for anything else.
@@ -88,4 +89,26 @@ async fn leadership_is_handed_over_under_load() {
     let acknowledged = load.stop().await;
     println!("{} writes; gaps of hand-overs {gaps:?}", acknowledged.len());
     assert_eq!(lost_or_doubled(&acknowledged, &cluster.settled().await), Vec::<String>::new());
+}
+
+/// The same where reads are served under a lease: whoever hands over has none any more.
+// scenario B21
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn nobody_reads_under_a_lease_that_was_handed_over() {
+    const HAND_OVERS: usize = 30;
+    let seed = seed();
+    let cluster = Cluster::start_with(&["--lease-reads"]).await;
+    let clients = Clients::start(0, &cluster.endpoints(), seed);
+    let ids = cluster.ids().await;
+    for number in 0..HAND_OVERS {
+        let to = ids[number % 3];
+        until("leadership is handed over", async || {
+            cluster.client(number % 3).transfer(Some(to)).await.ok()
+        })
+        .await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let histories = clients.stop().await;
+    report(&histories, HAND_OVERS);
+    assert_registers(histories, &cluster.settled().await);
 }

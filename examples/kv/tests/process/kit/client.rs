@@ -1,5 +1,6 @@
 //! A client of one node that tells what surely did not happen from what may have.
 
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
@@ -210,6 +211,11 @@ impl Client {
         outcome.map(tonic::Response::into_inner).map_err(|status| match status.code() {
             // A channel connects again in its own time, and does not say whether it sent.
             Code::Unavailable | Code::Unknown | Code::Cancelled | Code::DeadlineExceeded => {
+                self.channel = None;
+                Fault::Unknown(status)
+            }
+            // Not the node's word, but that of the connection, which ended.
+            Code::Internal if status.source().is_some() => {
                 self.channel = None;
                 Fault::Unknown(status)
             }
