@@ -173,14 +173,29 @@ impl Client {
         }
     }
 
-    /// Everything as this node has it, with the revision at which it stands.
+    /// Everything as this node has it, with the revision at which it stands. In pages, so that
+    /// the node has other things to do in between.
     pub(crate) async fn dump_local(&mut self) -> Result<(i64, Vec<KeyValue>), Fault> {
-        let all = Bytes::from_static(&[0]);
-        let (key, range_end) = (all.clone(), all);
-        let request =
-            RangeRequest { key, range_end, serializable: true, ..RangeRequest::default() };
-        let answer = self.range(request).await?;
-        Ok((answer.header.expect("every answer has a header").revision, answer.kvs))
+        const PAGE: i64 = 256;
+        let mut request = RangeRequest {
+            key: Bytes::from_static(&[0]),
+            range_end: Bytes::from_static(&[0]),
+            serializable: true,
+            limit: PAGE,
+            ..RangeRequest::default()
+        };
+        let mut all: Vec<KeyValue> = Vec::new();
+        loop {
+            let page = self.range(request.clone()).await?;
+            if request.revision == 0 {
+                request.revision = page.header.expect("every answer has a header").revision;
+            }
+            all.extend(page.kvs);
+            match all.last() {
+                Some(last) if page.more => request.key = [&last.key[..], &[0]].concat().into(),
+                Some(_) | None => return Ok((request.revision, all)),
+            }
+        }
     }
 
     pub(crate) async fn status(&mut self) -> Result<StatusResponse, Fault> {
