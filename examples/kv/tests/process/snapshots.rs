@@ -127,7 +127,9 @@ async fn sent(cluster: &Cluster, leader: usize, to: u64, part: u64, of: u64) -> 
 async fn a_large_snapshot_disturbs_nobody() {
     const STATE_BYTES: usize = 48 << 20;
     const PEAK_KIB: u64 = 128 << 10;
-    let mut cluster = Cluster::start_with(&FREQUENT).await;
+    // It takes several election timeouts, which are long enough for a busy machine.
+    let slow = ["--snapshot-bytes-per-second=8000000", "--election-timeout=2000"];
+    let mut cluster = Cluster::start_with(&[&FREQUENT[..], &slow].concat()).await;
     let load = Load::of_size("load", &cluster.endpoints(), 2 * WRITERS, VALUE_BYTES);
     load.more((rounds(1) * STATE_BYTES / VALUE_BYTES) as u64).await;
     let state = load.stop().await;
