@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::files::{change, segment};
 use crate::kit::{Cluster, ELECTION_MS, Load, Node, lost_or_doubled, until};
+use crate::refusals::assert_refused;
 
 const WRITERS: usize = 3;
 const SECTOR: usize = 512;
@@ -20,9 +21,9 @@ pub(crate) fn damage_log(node: &Node) {
     });
 }
 
-/// One bit is flipped in the log of a follower, and then of the leader; then a follower loses its
-/// store, when its log no longer holds what was in it. The node says what it met, is repaired by
-/// the others, and is as good as any.
+/// One bit is flipped in the log of a follower, and then of the leader. The node says what it met,
+/// is repaired by the others, and is as good as any. Then a follower's store is missing, when its
+/// log no longer holds what was in it: the log, which is whole, is left alone.
 // scenario B64
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn damage_on_one_node_is_repaired_by_the_others() {
@@ -43,7 +44,15 @@ async fn damage_on_one_node_is_repaired_by_the_others() {
         node.kill();
         let before = node.log().len();
         if what == Damage::Store {
-            std::fs::remove_dir_all(node.serve.data_dir.join("store")).expect("removed");
+            let store = node.serve.data_dir.join("store");
+            let away = node.serve.data_dir.join("away");
+            std::fs::rename(&store, &away).expect("moved away");
+            for _ in 0..2 {
+                assert_refused(&node.serve, 1, &["was in the state that is missing"]);
+                // An empty one was made.
+                std::fs::remove_dir_all(&store).expect("removed");
+            }
+            std::fs::rename(&away, &store).expect("moved back");
         } else {
             damage_log(node);
         }
@@ -55,9 +64,8 @@ async fn damage_on_one_node_is_repaired_by_the_others() {
         })
         .await;
         let said = cluster.nodes[victim].log().split_off(before);
-        let expected =
-            if what == Damage::Store { "restoring a snapshot" } else { "is damaged at byte" };
-        assert!(said.contains(expected), "{what:?}: {said}");
+        let is_damaged = said.contains("is damaged at byte");
+        assert_eq!(is_damaged, what != Damage::Store, "{what:?}: {said}");
     }
     let acknowledged = load.stop().await;
     assert_eq!(lost_or_doubled(&acknowledged, &cluster.settled().await), Vec::<String>::new());
