@@ -194,7 +194,12 @@ impl Membership {
     /// `None` while nobody is ready. A set that also retires voters waits for all.
     pub(crate) fn promoted(&self, is_ready: impl Fn(NodeId) -> bool) -> Option<Self> {
         let mut waiting = self.members.iter().filter(|member| member.is_to_be_promoted());
-        if self.is_joint() || (self.is_replacing() && !waiting.all(|it| is_ready(it.id))) {
+        let may_enter = match self.is_replacing() {
+            true => waiting.all(|it| is_ready(it.id)),
+            false => waiting.any(|it| is_ready(it.id)),
+        };
+        // Asked after every commit: a copy is made only where something changes.
+        if self.is_joint() || !may_enter {
             return None;
         }
         let mut after = self.clone();
