@@ -47,6 +47,13 @@ async fn damage_on_one_node_is_repaired_by_the_others() {
             let store = node.serve.data_dir.join("store");
             let away = node.serve.data_dir.join("away");
             std::fs::rename(&store, &away).expect("moved away");
+            // One that was made for a peer would do in its place.
+            for file in std::fs::read_dir(node.serve.data_dir.join("raft")).expect("a log") {
+                let path = file.expect("listed").path();
+                if path.extension().is_some_and(|ending| ending == "snap") {
+                    std::fs::remove_file(path).expect("removed");
+                }
+            }
             for _ in 0..2 {
                 assert_refused(&node.serve, 1, &["was in the state that is missing"]);
                 // An empty one was made.
