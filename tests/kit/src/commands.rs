@@ -1,0 +1,3 @@
+//! What the command line can do, one file each.
+
+pub(crate) mod storm;

@@ -1,0 +1,27 @@
+//! The testkit's command line: one variant here and one file under `commands/` for each thing
+//! that it does. An exit code other than zero means that a rule was found broken.
+
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Searches for faults in Kontiki, without a wall clock, OS randomness or a socket.
+#[derive(Parser)]
+#[command(name = "raft-testkit", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Storm(commands::storm::Arguments),
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Storm(arguments) => commands::storm::run(&arguments),
+    }
+}
