@@ -198,7 +198,7 @@ impl Leader {
         match reply {
             AppendReply::Accept { matched } if matched > node.log.last_index() => {}
             AppendReply::Accept { matched } => {
-                progress.on_accept(matched, node.log.base().index);
+                progress.on_accept(matched, &node.log, node.now.0);
                 if let Some(catch_up) = &mut progress.catch_up {
                     let (last, most) = (node.log.last_index(), node.config.election_timeout);
                     catch_up.on_accept(matched, last, node.now.0, most);
@@ -376,14 +376,15 @@ impl Leader {
     /// A snapshot's transfer has ended.
     pub(crate) fn on_snapshot_sent(&mut self, node: &mut Node, peer: NodeId, last: Option<Index>) {
         let Some(progress) = self.peers.get_mut(&peer) else { return };
-        progress.on_snapshot_sent(last.map(|last| last.min(node.log.last_index())));
+        progress.on_snapshot_sent(last, &node.log, node.now.0);
         send_appends(node, peer, progress);
     }
 
-    /// From where on the log is needed for snapshots that are under way.
+    /// From where on the log is needed for those who are sent a snapshot, or were just now.
     pub(crate) fn keep_after(&self, node: &Node) -> Option<Index> {
-        let mut paces = self.peers.values().map(|progress| &progress.pace);
-        paces.any(|pace| matches!(pace, Pace::Snapshot)).then(|| node.log.base().index)
+        let (base, patience) = (node.log.base().index, node.config.election_timeout);
+        let kept = |progress: &Progress| progress.keep_after(base, node.now.0, patience);
+        self.peers.values().filter_map(kept).min()
     }
 
     /// Leadership is over: nobody's read can be answered, and nobody's proposal is sure.

@@ -13,6 +13,7 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
+use crate::log::Log;
 use crate::untracked::Untracked;
 use crate::{Index, Instant, Round};
 
@@ -40,6 +41,8 @@ pub(crate) struct Progress {
     pub(crate) echoed: Untracked<Instant>,
     /// How a learner catches up; `None` for a voter.
     pub(crate) catch_up: Option<CatchUp>,
+    /// How it comes back from a snapshot that it was sent.
+    rejoin: Option<Rejoin>,
     /// It is no member any more: it is sent its removal until it knows of it, or until then.
     pub(crate) departs_at: Option<Untracked<Instant>>,
     pub(crate) pace: Pace,
@@ -66,6 +69,34 @@ impl CatchUp {
             let done = now.since(self.began.0) < most || matched >= last;
             *self = Self { target: last, began: Untracked(now), done };
         }
+    }
+}
+
+/// The way from a snapshot to the end of the log, in rounds as those of [`CatchUp`]. The log is
+/// kept for it meanwhile: else it would need the next snapshot, which is larger, and so on for
+/// ever. Each round has to take less time than the one before, which bounds what is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Rejoin {
+    target: Index,
+    began: Untracked<Instant>,
+    took: Untracked<Duration>,
+}
+
+impl Rejoin {
+    /// A peer holds the snapshot; the log ends at `last`.
+    fn new(last: Index, now: Instant) -> Self {
+        Self { target: last, began: Untracked(now), took: Untracked(Duration::MAX) }
+    }
+
+    /// The peer holds everything up to `matched`; the log ends at `last`. Nothing where it is
+    /// there, or comes no nearer.
+    fn on_accept(self, matched: Index, last: Index, now: Instant) -> Option<Self> {
+        if matched < self.target {
+            return Some(self);
+        }
+        let took = now.since(self.began.0);
+        let goes_on = matched < last && took < self.took.0;
+        goes_on.then_some(Self { target: last, began: Untracked(now), took: Untracked(took) })
     }
 }
 
@@ -131,13 +162,15 @@ impl Progress {
             heard_at: Untracked(now),
             echoed: Untracked(Instant(0)),
             catch_up: None,
+            rejoin: None,
             departs_at: None,
             pace: Pace::Probe { waiting: false },
         }
     }
 
-    /// The peer holds everything up to `matched`; the leader's log begins after `base`.
-    pub(crate) fn on_accept(&mut self, matched: Index, base: Index) {
+    /// The peer holds everything up to `matched`.
+    pub(crate) fn on_accept(&mut self, matched: Index, log: &Log, now: Instant) {
+        let (base, last) = (log.base().index, log.last_index());
         if matched > self.matched {
             (self.matched, self.moved) = (matched, true);
         }
@@ -150,13 +183,33 @@ impl Progress {
             }
             Pace::Replicate(window) => window.free(matched),
         }
+        self.rejoin = self.rejoin.take().and_then(|it| it.on_accept(self.matched, last, now));
+    }
+
+    /// Where the log is kept for it: before the snapshot that it is sent, and then from what it
+    /// holds on, as long as it lives and comes nearer.
+    pub(crate) fn keep_after(
+        &self,
+        base: Index,
+        now: Instant,
+        patience: Duration,
+    ) -> Option<Index> {
+        match self.pace {
+            Pace::Snapshot => Some(base),
+            Pace::Probe { .. } | Pace::Replicate(_) => {
+                let comes = self.rejoin.is_some() && self.is_live(now, patience);
+                comes.then_some(self.matched)
+            }
+        }
     }
 
     /// The transfer of a snapshot has ended: the peer holds what it covers, or it failed and is
     /// tried again when the peer is heard.
-    pub(crate) fn on_snapshot_sent(&mut self, last: Option<Index>) {
+    pub(crate) fn on_snapshot_sent(&mut self, last: Option<Index>, log: &Log, now: Instant) {
         if let Pace::Snapshot = self.pace {
-            self.next = last.unwrap_or(Index::ZERO).max(self.matched).next();
+            let (held, end) = (last.unwrap_or(Index::ZERO), log.last_index());
+            self.rejoin = last.map(|_| Rejoin::new(end, now));
+            self.next = held.min(end).max(self.matched).next();
             self.pace = Pace::Probe { waiting: last.is_none() };
         }
     }
@@ -177,5 +230,26 @@ impl Progress {
     pub(crate) fn on_reject(&mut self, agreed: Index) {
         self.next = agreed.max(self.matched).next();
         self.pace = Pace::Probe { waiting: false };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant(0) + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn who_comes_back_is_waited_for_as_long_as_each_round_is_shorter() {
+        let rejoin = Rejoin::new(Index(100), at(0));
+        let rejoin = rejoin.on_accept(Index(60), Index(120), at(400)).expect("on its way");
+        let rejoin = rejoin.on_accept(Index(100), Index(150), at(1000)).expect("one round");
+        let rejoin = rejoin.on_accept(Index(149), Index(180), at(1400)).expect("on its way");
+        let shorter = rejoin.clone().on_accept(Index(150), Index(180), at(1900));
+        assert!(shorter.is_some(), "900 ms after 1000 ms");
+        assert_eq!(rejoin.clone().on_accept(Index(150), Index(180), at(2000)), None, "no nearer");
+        assert_eq!(rejoin.on_accept(Index(180), Index(180), at(1500)), None, "it is there");
     }
 }

@@ -135,6 +135,50 @@ story!(
 );
 
 story!(
+    the_log_is_kept_for_who_comes_back_from_a_snapshot,
+    r#"
+    # The log goes on while the snapshot is sent. Were it cut now, N3 would need the next one, which
+    # takes longer, and so on. N3 catches up, and then the log is cut.
+    nodes 3 tail=0
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    cut N3
+    propose N1 a
+    run 100ms
+    > N1: a committed at 2
+    snapshot N1
+    transfers 500ms
+    heal
+    run 200ms
+    > N1 sends N3 a snapshot
+    propose N1 b
+    propose N1 c
+    run 100ms
+    > N1: b committed at 3
+    > N1: c committed at 4
+    stall N3
+    run 500ms
+    snapshot N1
+    log N1
+    > N1 [2:t1] t1=b t1=c
+    work N3
+    > N3 installs the snapshot of 2:t1
+    run 100ms
+    state N3
+    > N3 has applied 4: a b c
+    propose N1 d
+    run 100ms
+    > N1: d committed at 5
+    snapshot N1
+    log N1
+    > N1 [5:t1] empty
+    "#
+);
+
+story!(
     entries_that_go_away_while_they_are_loaded,
     r#"
     # N3 needs 2 and 3, which are read from N1's disk; a snapshot covers them before they are there.
