@@ -232,9 +232,12 @@ impl<W> Driver<W> {
         snapshot
     }
 
-    /// Whether the state machine is to be replaced by a snapshot.
-    pub(crate) fn is_installing(&self) -> bool {
-        self.installs > 0
+    /// The entry that the state machine needs next and that the log does not hold any more, if a
+    /// batch ended for want of it, and no snapshot is about to take its place: the node cannot go
+    /// on.
+    pub(crate) fn misses(&self, progress: Progress) -> Option<Index> {
+        let is_short = progress.applied < progress.last && self.installs == 0;
+        is_short.then(|| progress.applied.next())
     }
 
     /// Whether nobody waits for a response.

@@ -60,6 +60,7 @@
 //!
 //! What an acknowledgement promises, and under which faults, stands in the README.
 
+mod applier;
 mod apply;
 #[cfg(all(feature = "wal", feature = "grpc"))]
 mod builder;
@@ -75,8 +76,10 @@ mod reads;
 mod runtime;
 #[cfg(all(feature = "wal", feature = "grpc"))]
 mod scrub;
+mod session;
 mod sessions;
 mod shell;
+mod snapshot;
 mod snapshot_builder;
 mod source_reader;
 mod status;
@@ -107,7 +110,8 @@ pub use raft_grpc;
 pub use raft_storage;
 pub use reads::{Consistency, ReadPermit};
 pub use runtime::{Config, Inbox, Parts, start};
-pub use sessions::{Answer, Session, SessionError, SessionMachine, SessionMachineError, keep_time};
+pub use session::{Session, SessionError, keep_time};
+pub use sessions::{Answer, SessionMachine, SessionMachineError};
 pub use status::{
     FencingToken, Leadership, LeadershipWatch, Members, MembersWatch, PeerStatus, Status,
 };

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use raft_core::{Envelope, Instant, LogStore, Raft, Saved, SnapshotStore};
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use crate::apply::Applier;
+use crate::applier::Applier;
+use crate::apply;
 use crate::clock::Clock;
 use crate::driver::{Driver, Found, Policy, Settings};
 use crate::error::{StartError, StopReason};
@@ -127,7 +128,8 @@ where
     let status = Arc::new(Mutex::new(Status::of(&raft, &Transfers::default())));
     let reader = store.reader();
     let applier = Arc::new(Applier::new(machine, reader.clone(), Arc::clone(&snapshots)));
-    let (tasks, apply_thread) = applier.start(reports.clone()).map_err(StartError::Thread)?;
+    let applying = apply::start(Arc::clone(&applier), reports.clone());
+    let (tasks, apply_thread) = applying.map_err(StartError::Thread)?;
     let storage = storage::start(store, reports.clone());
     let (writes, storage_thread) = storage.map_err(StartError::Thread)?;
     transport.reach(raft.membership());

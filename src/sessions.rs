@@ -1,6 +1,6 @@
 //! Exactly once: a layer over a state machine that recognises retries (thesis §6.3).
 //!
-//! A caller whose proposal ended as [`Unknown`](ProposeError::Unknown) cannot know whether to
+//! A caller whose proposal ended as unknown cannot know whether to
 //! propose it again. In a session every command has a number, and the replicated state keeps the
 //! answers: a command that comes again gets its first answer, and is not executed twice. The
 //! table of sessions is part of the state and of its snapshots, so it outlives every leader.
@@ -12,10 +12,9 @@
 //! ```
 //!
 //! Sessions end when nobody used them for their lifetime. That is measured in *replicated* time,
-//! which only entries of the log move on ([`keep_time`]), so all nodes forget at the same entry.
+//! which only entries of the log move on ([`Frame::Time`]), so all nodes forget at the same entry.
 //! A command of a session that has ended is an error, and never executed.
 
-mod client;
 mod frame;
 mod table;
 
@@ -26,12 +25,11 @@ use raft_core::{Entry, Index, Payload};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use self::frame::Frame;
 use self::table::{Table, Verdict};
 use crate::codec::{Bincode, Codec};
 use crate::machine::StateMachine;
 
-pub use client::{Session, SessionError, keep_time};
+pub(crate) use frame::Frame;
 
 /// More bytes than any table of sessions has.
 const TABLE_BYTES_MAX: u64 = 1 << 32;

@@ -13,7 +13,8 @@ use raft_core::{Envelope, Index, Instant, LogReader, RoleKind, SnapshotStore};
 use tokio::sync::{mpsc, watch};
 use tokio::time;
 
-use crate::apply::{Answer, Applier, Tasks};
+use crate::applier::{Answer, Applier};
+use crate::apply::Tasks;
 use crate::callers::Caller;
 use crate::clock::Clock;
 use crate::completion::{Completion, Reports};
@@ -191,7 +192,7 @@ impl<S: StateMachine, L: LogReader, T: Peers> Shell<S, L, T> {
             reason = self.on_notice(now, notice).or(reason);
         }
         for completion in drained.completions.drain(..) {
-            self.queued -= usize::from(completion.ends_task());
+            self.queued -= usize::from(matches!(completion, Completion::Task(Ok(_))));
             reason = self.complete(now, completion).or(reason);
         }
         self.request(now, &mut drained.requests);
@@ -209,10 +210,11 @@ impl<S: StateMachine, L: LogReader, T: Peers> Shell<S, L, T> {
     fn perform_tasks(&mut self, now: Instant) -> Option<StopReason> {
         while !self.work.tasks.is_empty() {
             for task in std::mem::take(&mut self.work.tasks) {
-                let done = if self.queued == 0 { self.applier.apply_now(task) } else { Err(task) };
+                let is_free = self.queued == 0;
+                let done = if is_free { self.applier.perform_quick(task) } else { Err(task) };
                 match done {
                     Ok(done) => {
-                        if let Some(reason) = self.complete(now, done) {
+                        if let Some(reason) = self.complete(now, Completion::Task(done)) {
                             return Some(reason);
                         }
                     }

@@ -1,8 +1,7 @@
 //! Builds snapshot files, one at a time, each on a thread of its own, so that neither the driver
-//! nor the state machine waits for a disk. Holds one chunk in memory, however large the state is.
+//! nor the state machine waits for a disk.
 
-use std::error::Error;
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +9,9 @@ use std::thread::{self, JoinHandle};
 
 use raft_core::{Snapshot, SnapshotStore};
 
-use crate::apply::describe;
+use crate::applier::describe;
 use crate::completion::{Completion, Reports};
-
-/// How much is read and written at once.
-const CHUNK_BYTES: usize = 256 << 10;
+use crate::snapshot::build;
 
 /// Dropped, it gives up what it builds, and waits for that.
 #[derive(Default)]
@@ -36,7 +33,8 @@ impl SnapshotBuilder {
         let (about, reporter) = (snapshot.clone(), reports.clone());
         let thread = thread::Builder::new().name("kontiki-snapshot".into()).spawn(move || {
             let built = panic::catch_unwind(AssertUnwindSafe(|| {
-                build(&*store, &snapshot, state, &given_up).map_err(|error| error.to_string())
+                let is_given_up = || given_up.load(Ordering::Relaxed);
+                build(&*store, &snapshot, state, is_given_up).map_err(|error| error.to_string())
             }));
             let result = built.unwrap_or_else(|panic| Err(describe(&*panic)));
             // Without a driver nobody wants to know.
@@ -57,27 +55,6 @@ impl Drop for SnapshotBuilder {
         self.given_up.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
-        }
-    }
-}
-
-fn build(
-    store: &dyn SnapshotStore,
-    snapshot: &Snapshot,
-    mut state: Box<dyn Read + Send>,
-    given_up: &AtomicBool,
-) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let mut sink = store.build(snapshot)?;
-    let mut chunk = vec![0; CHUNK_BYTES];
-    loop {
-        if given_up.load(Ordering::Relaxed) {
-            return Err("the node stops".into());
-        }
-        match state.read(&mut chunk) {
-            Ok(0) => return sink.publish(),
-            Ok(count) => sink.write(&chunk[..count])?,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(Box::new(error)),
         }
     }
 }

@@ -227,14 +227,15 @@ fn whoever_is_covered_by_a_snapshot_is_told_that_nobody_knows() {
         panic!("{:?}", scene.work.tasks)
     };
     assert_eq!(found, last);
-    assert!(scene.driver.is_installing());
+    let short = Progress { applied: Index(1), last: Index(2), bytes: 0, durable: None };
+    assert_eq!(scene.driver.misses(short), None, "the snapshot brings it");
 
     // The state is exchanged behind the batch, and what comes next goes on from there.
     scene.applied(2);
     scene.applied(3);
     scene.driver.handle(scene.now, Input::Installed(Index(50)), &mut scene.work);
     assert_eq!(scene.driver.raft().applied_index(), Index(50));
-    assert!(!scene.driver.is_installing());
+    assert_eq!(scene.driver.misses(short), Some(Index(2)));
     scene.work.tasks.clear();
     scene.append(50, &[(51, Payload::Empty)], 51);
     let [Task::Apply(batch)] = &scene.work.tasks[..] else { panic!("{:?}", scene.work.tasks) };

@@ -11,7 +11,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 /// One entry of a session machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(crate) enum Frame {
     /// Begins a session.
     Register { lifetime_ms: u64 },
     /// The session is still used.
@@ -25,7 +25,7 @@ pub(super) enum Frame {
 }
 
 impl Frame {
-    pub(super) fn encode(&self) -> Bytes {
+    pub(crate) fn encode(&self) -> Bytes {
         let (kind, numbers, command): (u8, [u64; 3], &[u8]) = match self {
             Self::Register { lifetime_ms } => (1, [*lifetime_ms, 0, 0], &[]),
             Self::Touch { session } => (2, [*session, 0, 0], &[]),
@@ -44,7 +44,7 @@ impl Frame {
     }
 
     /// `None` where the bytes were not written by [`encode`](Self::encode).
-    pub(super) fn decode(bytes: &Bytes) -> Option<Self> {
+    pub(crate) fn decode(bytes: &Bytes) -> Option<Self> {
         let mut rest = bytes.clone();
         let kind = rest.try_get_u8().ok()?;
         let mut numbers = [0; 3];

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use raft_core::{Instant, LogReader, NodeId, Term};
 
 use super::{AnswerOf, Shell};
-use crate::completion::{Captured, Completion, Opened};
+use crate::applier::{Captured, Done, Failure};
+use crate::completion::{Completion, Opened};
 use crate::driver::{BuildFailed, Input};
 use crate::error::StopReason;
 use crate::machine::StateMachine;
@@ -22,23 +23,13 @@ impl<S: StateMachine, L: LogReader, T: Peers> Shell<S, L, T> {
         let input = match done {
             Completion::Persisted(ticket) => Input::Persisted(ticket),
             Completion::Loaded { peer, entries } => Input::Loaded { peer, entries },
-            Completion::Applied { progress, answers } => {
-                for (caller, applied) in answers {
-                    caller.applied(applied);
-                }
-                if progress.applied < progress.last && !self.driver.is_installing() {
-                    let missing = progress.applied.next();
-                    return Some(StopReason::Storage(format!(
-                        "the log does not hold entry {missing} any more, and the state machine \
-                         has not applied it; replace this node by a new member"
-                    )));
-                }
-                Input::Applied(progress)
+            Completion::Task(Ok(done)) => return self.on_done(now, done),
+            Completion::Task(Err(Failure::Storage(reason))) => {
+                return Some(self.fail(now, StopReason::Storage(reason)));
             }
-            Completion::Installed(index) => Input::Installed(index),
-            Completion::Captured(captured) => {
-                self.build(now, captured);
-                return None;
+            // A node whose state goes on no more must not lead either.
+            Completion::Task(Err(Failure::Machine(reason))) => {
+                return Some(self.fail(now, StopReason::StateMachine(reason)));
             }
             Completion::Built { snapshot, result: Ok(()) } => {
                 tracing::info!(last = ?snapshot.last, "wrote a snapshot");
@@ -59,17 +50,42 @@ impl<S: StateMachine, L: LogReader, T: Peers> Shell<S, L, T> {
                 Input::SnapshotSent { peer, last }
             }
             Completion::StorageFailed(reason) => {
-                self.driver.handle(now, Input::StorageFailed, &mut self.work);
-                return Some(StopReason::Storage(reason));
-            }
-            Completion::MachineFailed(reason) => {
-                // A node whose state goes on no more must not lead either.
-                self.driver.handle(now, Input::StorageFailed, &mut self.work);
-                return Some(StopReason::StateMachine(reason));
+                return Some(self.fail(now, StopReason::Storage(reason)));
             }
         };
         self.driver.handle(now, input, &mut self.work);
         None
+    }
+
+    /// The state machine has done something.
+    fn on_done(&mut self, now: Instant, done: Done<AnswerOf<S>>) -> Option<StopReason> {
+        let input = match done {
+            Done::Applied { progress, answers } => {
+                for (caller, applied) in answers {
+                    caller.applied(applied);
+                }
+                if let Some(missing) = self.driver.misses(progress) {
+                    return Some(StopReason::Storage(format!(
+                        "the log does not hold entry {missing} any more, and the state machine \
+                         has not applied it; replace this node by a new member"
+                    )));
+                }
+                Input::Applied(progress)
+            }
+            Done::Installed(index) => Input::Installed(index),
+            Done::Captured(captured) => {
+                self.build(now, captured);
+                return None;
+            }
+        };
+        self.driver.handle(now, input, &mut self.work);
+        None
+    }
+
+    /// Nothing that is not durable yet can be trusted to become so.
+    fn fail(&mut self, now: Instant, reason: StopReason) -> StopReason {
+        self.driver.handle(now, Input::StorageFailed, &mut self.work);
+        reason
     }
 
     fn build(&mut self, now: Instant, captured: Result<Captured, String>) {

@@ -7,11 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{self, Instant};
 
-use super::Answer;
-use super::frame::Frame;
 use crate::error::{ProposeError, Refused};
 use crate::machine::Applied;
 use crate::node::Node;
+use crate::sessions::{Answer, Frame};
 
 /// How long is waited before a command is proposed again.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
@@ -64,7 +63,7 @@ impl<R> Clone for Session<R> {
 }
 
 impl<R: Send + 'static> Session<R> {
-    /// Begins a session on `node`, which runs a [`SessionMachine`](super::SessionMachine). It
+    /// Begins a session on `node`, which runs a [`SessionMachine`](crate::SessionMachine). It
     /// ends when it was not used for `lifetime` of replicated time.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 use std::error::Error;
-use std::io::{Cursor, Read};
+use std::io::Cursor;
 
 use bytes::Bytes;
 use raft_core::{Membership, NodeId, Snapshot, SnapshotOffer, SnapshotSink, SnapshotSource, Term};
@@ -130,8 +130,8 @@ fn batch(first: u64, last: u64) -> Task<u64> {
 }
 
 /// Who was answered what, and up to where it was applied.
-fn answers(done: Completion<Answer<u64, Sum>>) -> (Vec<(u64, Option<u64>)>, Index) {
-    let Completion::Applied { progress, answers } = done else { panic!("not applied") };
+fn answers(done: Result<Done<Answer<u64, Sum>>, Failure>) -> (Vec<(u64, Option<u64>)>, Index) {
+    let Ok(Done::Applied { progress, answers }) = done else { panic!("not applied") };
     let answer = |(who, applied): Answer<u64, Sum>| (who, applied.map(|it| it.response));
     (answers.into_iter().map(answer).collect(), progress.applied)
 }
@@ -139,8 +139,8 @@ fn answers(done: Completion<Answer<u64, Sum>>) -> (Vec<(u64, Option<u64>)>, Inde
 #[test]
 fn a_state_of_many_pieces_is_restored_whole() {
     let applier = applier(OneFile(9, 1_000_000));
-    assert!(matches!(applier.complete(install(9)), Completion::Installed(Index(9))));
-    let (answers, applied) = answers(applier.complete(batch(10, 11)));
+    assert!(matches!(applier.perform(install(9)), Ok(Done::Installed(Index(9)))));
+    let (answers, applied) = answers(applier.perform(batch(10, 11)));
     assert_eq!(answers, [(10, Some(1_000_001)), (11, Some(1_000_002))]);
     assert_eq!(applied, Index(11));
 }
@@ -149,26 +149,26 @@ fn a_state_of_many_pieces_is_restored_whole() {
 #[test]
 fn what_a_newer_snapshot_holds_is_not_applied_again() {
     let applier = applier(OneFile(12, 12));
-    assert!(matches!(applier.complete(install(9)), Completion::Installed(Index(9))));
-    let (answered, applied) = answers(applier.complete(batch(10, 13)));
+    assert!(matches!(applier.perform(install(9)), Ok(Done::Installed(Index(9)))));
+    let (answered, applied) = answers(applier.perform(batch(10, 13)));
     assert_eq!(answered, [(10, None), (11, None), (12, None), (13, Some(13))]);
     assert_eq!(applied, Index(13));
     // Nor does an older one take the state back.
-    assert!(matches!(applier.complete(install(12)), Completion::Installed(Index(12))));
-    assert_eq!(answers(applier.complete(batch(14, 14))).0, [(14, Some(14))]);
+    assert!(matches!(applier.perform(install(12)), Ok(Done::Installed(Index(12)))));
+    assert_eq!(answers(applier.perform(batch(14, 14))).0, [(14, Some(14))]);
 }
 
 #[test]
 fn entries_that_a_snapshot_has_replaced_are_waited_for_in_vain() {
     let applier = applier(OneFile(9, 9));
-    let (answered, applied) = answers(applier.complete(batch(1, 3)));
+    let (answered, applied) = answers(applier.perform(batch(1, 3)));
     assert_eq!(answered, [(1, None), (2, None), (3, None)], "nobody knows");
     assert_eq!(applied, Index::ZERO, "and nothing was applied");
 }
 
 #[test]
 fn a_snapshot_that_is_too_old_says_what_to_do() {
-    let Completion::StorageFailed(reason) = applier(OneFile(5, 5)).complete(install(9)) else {
+    let Err(Failure::Storage(reason)) = applier(OneFile(5, 5)).perform(install(9)) else {
         panic!("not refused")
     };
     assert!(
