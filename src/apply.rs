@@ -5,11 +5,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use raft_core::LogReader;
+use raft_driver::{Answer, Applier, StateMachine, Task};
 
-use crate::applier::{Answer, Applier};
 use crate::completion::{Completion, Reports};
-use crate::driver::Task;
-use crate::machine::StateMachine;
 
 /// Tasks, in order.
 pub(crate) type Tasks<W> = mpsc::Sender<Task<W>>;

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use raft_core::Lease;
+use raft_driver::StateMachine;
 
 use crate::error::StartError;
-use crate::machine::StateMachine;
 use crate::node::Node;
 use crate::runtime::Config;
 

@@ -1,13 +1,12 @@
 //! Who waits for what, and how each is told how it ended.
 
 use raft_core::{Refusal, TransferError};
+use raft_driver::{Applied, Ending};
 
 use crate::clock::Clock;
-use crate::driver::Ending;
 use crate::error::{
     ChangeMembershipError, ProposeError, ReadError, Refused, TransferLeadershipError,
 };
-use crate::machine::Applied;
 use crate::node::{Changer, Mover, Proposer, Reader};
 use crate::reads::ReadPermit;
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use raft_core::{Entries, LogPosition, NodeId, Snapshot, SnapshotSource, Term, Ticket};
+use raft_driver::{Done, Failure};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::applier::{Done, Failure};
 use crate::transfers::TransferId;
 
 /// Something that the driver asked for is done, or failed. As many as were asked for, so the

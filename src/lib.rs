@@ -60,42 +60,32 @@
 //!
 //! What an acknowledgement promises, and under which faults, stands in the README.
 
-mod applier;
 mod apply;
 #[cfg(all(feature = "wal", feature = "grpc"))]
 mod builder;
 mod callers;
 mod clock;
-mod codec;
 mod completion;
-mod driver;
 mod error;
-mod machine;
 mod node;
 mod reads;
 mod runtime;
 #[cfg(all(feature = "wal", feature = "grpc"))]
 mod scrub;
 mod session;
-mod sessions;
 mod shell;
-mod snapshot;
 mod snapshot_builder;
-mod source_reader;
 mod status;
 mod storage;
 mod transfers;
 mod transport;
-mod waiters;
 
 #[cfg(all(feature = "wal", feature = "grpc"))]
 pub use builder::{Builder, Opened};
-pub use codec::{Bincode, Codec, CodecError};
 pub use error::{
     ChangeMembershipError, ProposeError, ReadError, Refused, StartError, StopReason,
     TransferLeadershipError,
 };
-pub use machine::{Applied, StateMachine};
 pub use node::Node;
 pub use raft_core;
 pub use raft_core::{
@@ -104,6 +94,8 @@ pub use raft_core::{
     Saved, Snapshot, SnapshotOffer, SnapshotSink, SnapshotSource, SnapshotStore, Standing, Term,
     TermRuns, Transport, Write,
 };
+pub use raft_driver::sessions::{Answer, SessionMachine, SessionMachineError};
+pub use raft_driver::{Applied, Bincode, Codec, CodecError, StateMachine};
 #[cfg(feature = "grpc")]
 pub use raft_grpc;
 #[cfg(feature = "wal")]
@@ -111,7 +103,6 @@ pub use raft_storage;
 pub use reads::{Consistency, ReadPermit};
 pub use runtime::{Config, Inbox, Parts, start};
 pub use session::{Session, SessionError, keep_time};
-pub use sessions::{Answer, SessionMachine, SessionMachineError};
 pub use status::{
     FencingToken, Leadership, LeadershipWatch, Members, MembersWatch, PeerStatus, Status,
 };

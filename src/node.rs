@@ -5,16 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use raft_core::{ChangeSet, Index, NodeId};
+use raft_driver::{Applied, Codec, CodecError, ReadKind};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 use crate::clock::Clock;
-use crate::codec::{Codec, CodecError};
-use crate::driver::ReadKind;
 use crate::error::{
     ChangeMembershipError, ProposeError, ReadError, Refused, StopReason, TransferLeadershipError,
 };
-use crate::machine::Applied;
 use crate::reads::{Consistency, ReadPermit};
 use crate::status::{FencingToken, Leadership, LeadershipWatch, Members, MembersWatch, Status};
 

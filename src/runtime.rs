@@ -3,14 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use raft_core::{Envelope, Instant, LogStore, Raft, Saved, SnapshotStore};
+use raft_driver::{Applier, Driver, Found, Policy, Settings, StateMachine};
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use crate::applier::Applier;
 use crate::apply;
 use crate::clock::Clock;
-use crate::driver::{Driver, Found, Policy, Settings};
 use crate::error::{StartError, StopReason};
-use crate::machine::StateMachine;
 use crate::node::{Node, Shared};
 use crate::shell::{Shell, Views};
 use crate::status::{Leadership, Members, Status};

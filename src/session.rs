@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use raft_driver::Applied;
+use raft_driver::sessions::{Answer, Frame};
 use tokio::time::{self, Instant};
 
 use crate::error::{ProposeError, Refused};
-use crate::machine::Applied;
 use crate::node::Node;
-use crate::sessions::{Answer, Frame};
 
 /// How long is waited before a command is proposed again.
 const RETRY_AFTER: Duration = Duration::from_millis(20);

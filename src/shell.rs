@@ -10,17 +10,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use raft_core::{Envelope, Index, Instant, LogReader, RoleKind, SnapshotStore};
+use raft_driver::{Answer, Applier, Driver, Ending, Input, ReadKind, StateMachine, Wish, Work};
 use tokio::sync::{mpsc, watch};
 use tokio::time;
 
-use crate::applier::{Answer, Applier};
 use crate::apply::Tasks;
 use crate::callers::Caller;
 use crate::clock::Clock;
 use crate::completion::{Completion, Reports};
-use crate::driver::{Driver, Ending, Input, ReadKind, Wish, Work};
 use crate::error::StopReason;
-use crate::machine::StateMachine;
 use crate::node::Request;
 use crate::runtime::Inbox;
 use crate::snapshot_builder::SnapshotBuilder;

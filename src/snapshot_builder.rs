@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use raft_core::{Snapshot, SnapshotStore};
+use raft_driver::{build_snapshot, describe};
 
-use crate::applier::describe;
 use crate::completion::{Completion, Reports};
-use crate::snapshot::build;
 
 /// Dropped, it gives up what it builds, and waits for that.
 #[derive(Default)]
@@ -34,7 +33,8 @@ impl SnapshotBuilder {
         let thread = thread::Builder::new().name("kontiki-snapshot".into()).spawn(move || {
             let built = panic::catch_unwind(AssertUnwindSafe(|| {
                 let is_given_up = || given_up.load(Ordering::Relaxed);
-                build(&*store, &snapshot, state, is_given_up).map_err(|error| error.to_string())
+                build_snapshot(&*store, &snapshot, state, is_given_up)
+                    .map_err(|error| error.to_string())
             }));
             let result = built.unwrap_or_else(|panic| Err(describe(&*panic)));
             // Without a driver nobody wants to know.

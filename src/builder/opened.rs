@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use raft_core::{Incarnation, Index, NodeId};
+use raft_driver::StateMachine;
 use raft_grpc::{ClusterId, GrpcTransport, Identity, Inbound, PeerEvent, Refused};
 use raft_storage::{Options, Recovered, SnapshotError, StateKept, Wal};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use crate::error::StartError;
-use crate::machine::StateMachine;
 use crate::node::Node;
 use crate::runtime::{self, Config, Inbox, Parts};
 use crate::scrub;

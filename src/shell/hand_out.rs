@@ -3,11 +3,10 @@
 use std::sync::{Arc, PoisonError};
 
 use raft_core::{LogReader, RoleChange, SnapshotStore};
+use raft_driver::{Load, MembersNow, SnapshotJob, StateMachine};
 
 use super::Shell;
 use crate::completion::{Completion, Opened, Reports};
-use crate::driver::{Load, MembersNow, SnapshotJob};
-use crate::machine::StateMachine;
 use crate::transport::Peers;
 
 impl<S: StateMachine, L: LogReader, T: Peers> Shell<S, L, T> {

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use raft_core::{Instant, LogReader, NodeId, Term};
+use raft_driver::{BuildFailed, Captured, Done, Failure, Input, StateMachine};
 
 use super::{AnswerOf, Shell};
-use crate::applier::{Captured, Done, Failure};
 use crate::completion::{Completion, Opened};
-use crate::driver::{BuildFailed, Input};
 use crate::error::StopReason;
-use crate::machine::StateMachine;
 use crate::transfers::TransferId;
 use crate::transport::{Notice, OutgoingSnapshot, Peers};
 

@@ -11,10 +11,11 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 /// Our crates, and the others of ours that each may depend on.
 const ARROWS: &[(&str, &[&str])] = &[
     ("raft-core", &[]),
+    ("raft-driver", &["raft-core"]),
     ("raft-storage", &["raft-core"]),
     ("raft-grpc", &["raft-core"]),
-    ("kontiki", &["raft-core", "raft-storage", "raft-grpc"]),
-    ("raft-testkit", &["raft-core", "raft-storage"]),
+    ("kontiki", &["raft-core", "raft-driver", "raft-storage", "raft-grpc"]),
+    ("raft-testkit", &["raft-core", "raft-driver", "raft-storage"]),
     ("raft-benchkit", &["raft-core"]),
     ("kontiki-kv", &["kontiki"]),
 ];
@@ -25,6 +26,7 @@ const TEST_ARROWS: &[(&str, &[&str])] = &[("kontiki", &["raft-testkit", "raft-be
 /// Crates of others that a crate of ours must never depend on.
 const NEVER: &[(&str, &[&str])] = &[
     ("raft-core", &["tokio", "prost", "tonic", "getrandom", "tracing"]),
+    ("raft-driver", &["tokio", "prost", "tonic", "rand"]),
     ("raft-storage", &["tokio", "prost", "tonic"]),
     ("raft-testkit", &["tokio", "tonic", "getrandom"]),
     ("kontiki", &["prost", "tonic"]),
@@ -33,6 +35,7 @@ const NEVER: &[(&str, &[&str])] = &[
 /// Words that must not stand in the sources of a room.
 const WORDS: &[(&str, &[&str])] = &[
     ("raft-core/src", &["std::time", "std::thread", "std::fs", "std::net", "rand::random"]),
+    ("raft-driver/src", &["SystemTime", "std::thread", "std::fs", "std::net", "Instant::now"]),
     ("raft-storage/src", &["tokio", "std::net", "SystemTime"]),
     ("raft-grpc/src", &["std::fs"]),
     ("src", &["prost::", "tonic::", "std::fs", "std::net"]),

@@ -11,21 +11,45 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 /// One entry of a session machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
+pub enum Frame {
     /// Begins a session.
-    Register { lifetime_ms: u64 },
+    Register {
+        /// It ends when it was not used for this long.
+        lifetime_ms: u64,
+    },
     /// The session is still used.
-    Touch { session: u64 },
+    Touch {
+        /// Its number.
+        session: u64,
+    },
     /// The session is used no more.
-    Close { session: u64 },
+    Close {
+        /// Its number.
+        session: u64,
+    },
     /// Time has passed; only if it was `from_ms` before.
-    Time { from_ms: u64, to_ms: u64 },
+    Time {
+        /// What it was.
+        from_ms: u64,
+        /// What it is.
+        to_ms: u64,
+    },
     /// A command. The caller has the answers to all numbers below `answered`.
-    Execute { session: u64, number: u64, answered: u64, command: Bytes },
+    Execute {
+        /// The session's number.
+        session: u64,
+        /// The command's number in it.
+        number: u64,
+        /// The caller has the answers to all numbers below.
+        answered: u64,
+        /// For the machine inside.
+        command: Bytes,
+    },
 }
 
 impl Frame {
-    pub(crate) fn encode(&self) -> Bytes {
+    /// The bytes of an entry.
+    pub fn encode(&self) -> Bytes {
         let (kind, numbers, command): (u8, [u64; 3], &[u8]) = match self {
             Self::Register { lifetime_ms } => (1, [*lifetime_ms, 0, 0], &[]),
             Self::Touch { session } => (2, [*session, 0, 0], &[]),
@@ -44,7 +68,7 @@ impl Frame {
     }
 
     /// `None` where the bytes were not written by [`encode`](Self::encode).
-    pub(crate) fn decode(bytes: &Bytes) -> Option<Self> {
+    pub fn decode(bytes: &Bytes) -> Option<Self> {
         let mut rest = bytes.clone();
         let kind = rest.try_get_u8().ok()?;
         let mut numbers = [0; 3];

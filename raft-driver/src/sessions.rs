@@ -1,9 +1,9 @@
 //! Exactly once: a layer over a state machine that recognises retries (thesis §6.3).
 //!
-//! A caller whose proposal ended as unknown cannot know whether to
-//! propose it again. In a session every command has a number, and the replicated state keeps the
-//! answers: a command that comes again gets its first answer, and is not executed twice. The
-//! table of sessions is part of the state and of its snapshots, so it outlives every leader.
+//! A caller whose proposal ended as unknown cannot know whether to propose it again. In a session
+//! every command has a number, and the replicated state keeps the answers: a command that comes
+//! again gets its first answer, and is not executed twice. The table of sessions is part of the
+//! state and of its snapshots, so it outlives every leader.
 //!
 //! ```text
 //!   Session::propose ──▶ [session 7, number 3, command] ──▶ the log ──▶ SessionMachine
@@ -29,12 +29,13 @@ use self::table::{Table, Verdict};
 use crate::codec::{Bincode, Codec};
 use crate::machine::StateMachine;
 
-pub(crate) use frame::Frame;
+pub use frame::Frame;
 
 /// More bytes than any table of sessions has.
 const TABLE_BYTES_MAX: u64 = 1 << 32;
 
-/// A state machine in which callers have sessions. Propose to it through a [`Session`].
+/// A state machine in which callers have sessions. Propose [`Frame`]s to it: in the crate
+/// `kontiki` a `Session` does.
 ///
 /// The machine inside must live in memory ([`StateMachine::durable`] is `None`): the table of
 /// sessions is saved with its snapshots, and a state that is kept elsewhere could run ahead of it.

@@ -9,7 +9,7 @@ use raft_core::{Entry, Index};
 /// and must come to the same state: no clock, no randomness, nothing that only one node knows.
 ///
 /// The engine calls it from one thread at a time. Readers share the state with it in a way of
-/// the user's choice; [`Node::read`](crate::Node::read) tells them when they may look.
+/// the user's choice; `Node::read` tells them when they may look.
 pub trait StateMachine: Send + 'static {
     /// What a command answers to the one who proposed it.
     type Response: Send + 'static;

@@ -18,14 +18,14 @@ use crate::source_reader::SourceReader;
 const READ_BYTES_MAX: usize = 1 << 20;
 
 /// What is told to one who waits: the response, or nothing where it is gone.
-pub(crate) type Answer<W, S> = (W, Option<Applied<<S as StateMachine>::Response>>);
+pub type Answer<W, S> = (W, Option<Applied<<S as StateMachine>::Response>>);
 
 /// How a task ended.
-pub(crate) type Performed<W, S> = Result<Done<Answer<W, S>>, Failure>;
+pub type Performed<W, S> = Result<Done<Answer<W, S>>, Failure>;
 
 /// What became of a task.
 #[derive(Debug)]
-pub(crate) enum Done<A> {
+pub enum Done<A> {
     /// A [`Task::Apply`].
     Applied {
         /// For the driver.
@@ -40,9 +40,11 @@ pub(crate) enum Done<A> {
 }
 
 /// The state as it was at `index`.
-pub(crate) struct Captured {
-    pub(crate) index: Index,
-    pub(crate) state: Box<dyn Read + Send>,
+pub struct Captured {
+    /// It holds the effects of everything up to here.
+    pub index: Index,
+    /// The bytes of it.
+    pub state: Box<dyn Read + Send>,
 }
 
 impl fmt::Debug for Captured {
@@ -53,7 +55,7 @@ impl fmt::Debug for Captured {
 
 /// Why a task could not be done. The node stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The log or the snapshots.
     Storage(String),
     /// The state machine.
@@ -62,7 +64,7 @@ pub(crate) enum Failure {
 
 /// The state machine, and what feeds it. May be shared by an apply thread and the driver's, which
 /// use it in turn: whoever finds it in use leaves the work to the other.
-pub(crate) struct Applier<S, L> {
+pub struct Applier<S, L> {
     machine: Mutex<Holding<S>>,
     reader: L,
     snapshots: Arc<dyn SnapshotStore>,
@@ -75,7 +77,8 @@ struct Holding<S> {
 }
 
 impl<S: StateMachine, L: LogReader> Applier<S, L> {
-    pub(crate) fn new(machine: S, reader: L, snapshots: Arc<dyn SnapshotStore>) -> Self {
+    /// Around this state machine, which reads the rest of the log and its snapshots there.
+    pub fn new(machine: S, reader: L, snapshots: Arc<dyn SnapshotStore>) -> Self {
         let index = machine.applied();
         Self { machine: Mutex::new(Holding { machine, index }), reader, snapshots }
     }
@@ -83,7 +86,7 @@ impl<S: StateMachine, L: LogReader> Applier<S, L> {
     /// Applies a batch here and now, if the state machine says that it takes no time to speak
     /// of: on small batches the way to a thread and back costs more than the work. Gives the
     /// task back otherwise. Only while none is with the thread.
-    pub(crate) fn perform_quick<W>(&self, task: Task<W>) -> Result<Performed<W, S>, Task<W>> {
+    pub fn perform_quick<W>(&self, task: Task<W>) -> Result<Performed<W, S>, Task<W>> {
         let Task::Apply(Batch { entries: Some(entries), .. }) = &task else { return Err(task) };
         if self.machine.try_lock().is_ok_and(|holding| holding.machine.is_quick(entries)) {
             Ok(self.perform(task))
@@ -93,7 +96,7 @@ impl<S: StateMachine, L: LogReader> Applier<S, L> {
     }
 
     /// Does what is to be done. A state machine that panics has failed.
-    pub(crate) fn perform<W>(&self, task: Task<W>) -> Performed<W, S> {
+    pub fn perform<W>(&self, task: Task<W>) -> Performed<W, S> {
         let done = panic::catch_unwind(AssertUnwindSafe(|| {
             // One that has panicked is not asked again: the node stops.
             let mut holding = self.machine.lock().unwrap_or_else(PoisonError::into_inner);
@@ -212,7 +215,7 @@ impl<W, S: StateMachine> Feed<'_, W, S> {
 }
 
 /// What a panic says.
-pub(crate) fn describe(panic: &(dyn Any + Send)) -> String {
+pub fn describe(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("it panicked: {}", text.unwrap_or("without a message"))

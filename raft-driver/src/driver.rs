@@ -1,5 +1,5 @@
-//! The engine without its I/O: inputs go in, work comes out. The tokio shell around it
-//! ([`shell`](crate::shell)) and a simulator run the same code.
+//! The engine without its I/O: inputs go in, work comes out. The tokio shell around it and a
+//! simulator run the same code.
 //!
 //! ```text
 //!   proposals ─┐                    ┌─▶ writes     (storage thread)
@@ -26,12 +26,13 @@ use raft_core::{
 };
 
 use crate::waiters::Waiters;
-pub(crate) use parking::ReadKind;
+pub use parking::ReadKind;
 use parking::{Asked, Parking};
 use snapshots::{Due, Snapshots, Wanted};
-pub(crate) use snapshots::{Found, Policy};
-pub(crate) use work::{
-    Batch, BuildFailed, Ending, Input, Load, MembersNow, Progress, SnapshotJob, Task, Wish, Work,
+pub use snapshots::{Found, Policy};
+pub use work::{
+    Batch, BuildFailed, Ending, Input, Load, MembersNow, Progress, Regression, SnapshotJob, Task,
+    Wish, Work,
 };
 
 /// How many batches are with the apply thread at once: one to work on, one to go on with.
@@ -46,7 +47,7 @@ const PARKING_PAUSE: Duration = Duration::from_millis(5);
 /// The core, and everybody who waits for it. `W` is how to answer a caller; each is answered
 /// exactly once.
 #[derive(Debug)]
-pub(crate) struct Driver<W> {
+pub struct Driver<W> {
     raft: Raft,
     effects: Vec<Effect>,
     waiters: Waiters<(Kind, W)>,
@@ -83,14 +84,18 @@ struct Confirmed<W> {
 
 /// What a driver is told at the start.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
-    pub(crate) election_timeout: Duration,
-    pub(crate) policy: Policy,
-    pub(crate) found: Found,
+pub struct Settings {
+    /// The core's.
+    pub election_timeout: Duration,
+    /// When a snapshot is due.
+    pub policy: Policy,
+    /// What the disk and the state machine say.
+    pub found: Found,
 }
 
 impl<W> Driver<W> {
-    pub(crate) fn new(raft: Raft, settings: Settings) -> Self {
+    /// A node that goes on from where `raft` was restored.
+    pub fn new(raft: Raft, settings: Settings) -> Self {
         let applied = raft.applied_index();
         let Settings { election_timeout, policy, found } = settings;
         Self {
@@ -109,17 +114,13 @@ impl<W> Driver<W> {
         }
     }
 
-    pub(crate) fn raft(&self) -> &Raft {
+    /// The core.
+    pub fn raft(&self) -> &Raft {
         &self.raft
     }
 
     /// Proposes a batch of commands. Leaves `proposals` empty.
-    pub(crate) fn propose(
-        &mut self,
-        now: Instant,
-        proposals: &mut Vec<(Bytes, W)>,
-        work: &mut Work<W>,
-    ) {
+    pub fn propose(&mut self, now: Instant, proposals: &mut Vec<(Bytes, W)>, work: &mut Work<W>) {
         if proposals.is_empty() {
             return;
         }
@@ -141,13 +142,7 @@ impl<W> Driver<W> {
     }
 
     /// Asks for a read index for a batch of readers. Leaves `readers` empty.
-    pub(crate) fn read(
-        &mut self,
-        now: Instant,
-        kind: ReadKind,
-        readers: &mut Vec<W>,
-        work: &mut Work<W>,
-    ) {
+    pub fn read(&mut self, now: Instant, kind: ReadKind, readers: &mut Vec<W>, work: &mut Work<W>) {
         if readers.is_empty() {
             return;
         }
@@ -157,7 +152,7 @@ impl<W> Driver<W> {
     }
 
     /// Changes the members, or the leader.
-    pub(crate) fn wish(&mut self, now: Instant, wish: Wish, waiter: W, work: &mut Work<W>) {
+    pub fn wish(&mut self, now: Instant, wish: Wish, waiter: W, work: &mut Work<W>) {
         let requests = self.waiters.add([(Kind::Wish, waiter)]);
         let request = requests.first;
         let event = match wish {
@@ -167,7 +162,8 @@ impl<W> Driver<W> {
         self.step(now, event, work);
     }
 
-    pub(crate) fn handle(&mut self, now: Instant, input: Input, work: &mut Work<W>) {
+    /// Takes in what happened; what is to be done about it is added to `work`.
+    pub fn handle(&mut self, now: Instant, input: Input, work: &mut Work<W>) {
         let event = match input {
             Input::Timer => {
                 self.snapshots.on_timer(now, &mut work.snapshots);
@@ -222,7 +218,7 @@ impl<W> Driver<W> {
 
     /// The state machine was captured as it is at `index`: what a snapshot of it covers, if one
     /// is to be built; to be reported with [`Input::Built`]. `None` as `index` if it failed.
-    pub(crate) fn captured(&mut self, now: Instant, index: Option<Index>) -> Option<Snapshot> {
+    pub fn captured(&mut self, now: Instant, index: Option<Index>) -> Option<Snapshot> {
         let snapshot = index.and_then(|index| self.raft.snapshot_at(index));
         match snapshot {
             Some(_) => self.snapshots.on_captured(),
@@ -235,19 +231,19 @@ impl<W> Driver<W> {
     /// The entry that the state machine needs next and that the log does not hold any more, if a
     /// batch ended for want of it, and no snapshot is about to take its place: the node cannot go
     /// on.
-    pub(crate) fn misses(&self, progress: Progress) -> Option<Index> {
+    pub fn misses(&self, progress: Progress) -> Option<Index> {
         let is_short = progress.applied < progress.last && self.installs == 0;
         is_short.then(|| progress.applied.next())
     }
 
     /// Whether nobody waits for a response.
-    pub(crate) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         let is_applied = self.committed.is_empty() && self.batches == 0;
         self.waiters.is_empty() && self.parking.is_empty() && is_applied
     }
 
     /// Ends everybody who waits: the node stops.
-    pub(crate) fn stop(&mut self, work: &mut Work<W>) {
+    pub fn stop(&mut self, work: &mut Work<W>) {
         let ended = &mut work.ended;
         ended.extend(self.committed.drain(..).map(|(_, waiter)| (waiter, Ending::Unknown)));
         ended.extend(self.confirmed.drain(..).map(|it| (it.reader, Ending::Stopped)));
@@ -260,7 +256,7 @@ impl<W> Driver<W> {
     }
 
     /// When [`Input::Timer`] is due.
-    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let (parking, snapshots) = (self.parking.deadline(now), self.snapshots.deadline(now));
         [self.raft.deadline(), parking, snapshots].into_iter().flatten().min()
     }
@@ -341,7 +337,7 @@ impl<W> Driver<W> {
             Effect::Resolve { requests, outcome } => self.resolve(requests, outcome, work),
             Effect::Refuse { requests, reason } => self.refuse(now, requests, reason, work),
             Effect::PeerRegressed { peer, acknowledged, holds } => {
-                work.regressions.push(work::Regression { peer, acknowledged, holds });
+                work.regressions.push(Regression { peer, acknowledged, holds });
             }
             Effect::RoleChanged(change) => {
                 if change.leader.is_some() {

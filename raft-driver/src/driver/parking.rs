@@ -43,7 +43,7 @@ pub(crate) enum Asked {
 
 /// What a read needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReadKind {
+pub enum ReadKind {
     /// A round of confirmation.
     Confirmed,
     /// A lease will do.

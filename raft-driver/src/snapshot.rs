@@ -13,7 +13,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 ///
 /// # Errors
 /// The state cannot be read, or the snapshot cannot be written; or it was given up.
-pub(crate) fn build(
+pub fn build_snapshot(
     store: &dyn SnapshotStore,
     snapshot: &Snapshot,
     mut state: Box<dyn Read + Send>,

@@ -24,20 +24,20 @@ const FILE_IDLE: Duration = Duration::from_secs(600);
 
 /// When a snapshot is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Policy {
+pub struct Policy {
     /// So many entries after the last one.
-    pub(crate) entries: u64,
+    pub entries: u64,
     /// Or so many bytes of log.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 /// What the disk and the state machine say at the start.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Found {
+pub struct Found {
     /// The newest snapshot file.
-    pub(crate) file: Option<LogPosition>,
+    pub file: Option<LogPosition>,
     /// What [`StateMachine::durable`](crate::StateMachine::durable) says.
-    pub(crate) durable: Option<Index>,
+    pub durable: Option<Index>,
 }
 
 #[derive(Debug)]
