@@ -1,3 +1,4 @@
 //! What the command line can do, one file each.
 
+pub(crate) mod cuts;
 pub(crate) mod storm;

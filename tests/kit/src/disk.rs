@@ -19,7 +19,7 @@ mod fault;
 mod image;
 
 pub use fault::{Fault, Operation};
-pub use image::Image;
+pub use image::{Image, Outcomes};
 
 use fault::Faults;
 use image::InodeId;
@@ -81,6 +81,14 @@ impl SimDisk {
         let mut history = state.history.clone().unwrap_or_default();
         history.push(state.image.clone());
         history
+    }
+
+    /// The image before this operation, or the one now where it has not come yet; `None` where no
+    /// history was kept from the start.
+    pub fn image_before(&self, operation: usize) -> Option<Image> {
+        let state = self.lock();
+        let history = state.history.as_ref().filter(|it| it.len() == state.operations)?;
+        Some(history.get(operation).unwrap_or(&state.image).clone())
     }
 
     /// How many operations have changed something: an index into the history, if it was kept

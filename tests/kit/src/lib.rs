@@ -1,4 +1,6 @@
 //! What deterministic tests of Raft clusters stand on. No wall clock, no OS randomness, no socket.
 
 pub mod cluster;
+pub mod conformance;
+pub mod cuts;
 pub mod disk;

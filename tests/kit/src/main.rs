@@ -17,11 +17,13 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Cuts(commands::cuts::Arguments),
     Storm(commands::storm::Arguments),
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
+        Command::Cuts(arguments) => commands::cuts::run(&arguments),
         Command::Storm(arguments) => commands::storm::run(&arguments),
     }
 }

@@ -8,6 +8,10 @@ use std::sync::Arc;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+mod outcomes;
+
+pub use outcomes::Outcomes;
+
 const SECTOR_BYTES: usize = 512;
 /// Some disks write so many sectors together.
 const PAGE_SECTORS: u64 = 8;
@@ -70,6 +74,11 @@ impl Image {
             left.inodes.insert(*inode, Arc::new(file));
         }
         left
+    }
+
+    /// Everything that may be left after a power cut.
+    pub fn outcomes(&self) -> Outcomes {
+        Outcomes::of(self)
     }
 
     pub(super) fn inode(&self, path: &Path) -> io::Result<InodeId> {

@@ -7,8 +7,8 @@ use raft_storage::{Options, Preparation, Wal, inspect_on};
 use raft_testkit::disk::{Fault, Operation, SimDisk};
 
 use crate::model::{
-    Model, at, command, create, dir, entries, identity, mark, open, options, persist, try_open,
-    voters,
+    Model, at, command, create, dir, entries, identity, mark, model_of, open, options, persist,
+    try_open, voters,
 };
 
 /// Entries of term 1, each with a payload of its own, of which a segment holds four or so.
@@ -94,7 +94,7 @@ fn a_snapshot_that_the_log_does_not_agree_with_takes_its_place() {
         assert!(segments(&disk).len() <= 2, "the one with the mark, and the entry's");
         drop(wal);
         let (wal, recovered) = try_open(&disk).expect("an intact log");
-        assert_eq!(Model::of(&wal, &recovered), model);
+        assert_eq!(model_of(&wal, &recovered), model);
         assert_eq!((recovered.snapshot, recovered.log.base()), (last, last));
         assert_eq!(recovered.memberships, model.memberships);
     }

@@ -6,7 +6,9 @@ use raft_core::{Index, LogReader, LogStore, Write};
 use raft_storage::{OpenError, Verdict, Wal, WalError, inspect_on};
 use raft_testkit::disk::{Image, SimDisk};
 
-use crate::model::{Model, command, create, dir, entries, hard, open, open_strictly, try_open};
+use crate::model::{
+    Model, command, create, dir, entries, hard, model_of, open, open_strictly, try_open,
+};
 
 /// A log of two segments, with every kind of record, a batch of several sectors and one of one.
 fn small_log() -> (Wal, SimDisk, Model) {
@@ -92,7 +94,7 @@ fn refuses(disk: &SimDisk, path: &Path, offset: usize, at: &str) {
 fn mends(disk: &SimDisk, model: &Model, at: &str) {
     let (wal, recovered) = try_open(disk).unwrap_or_else(|error| panic!("{at}: {error}"));
     assert_eq!(recovered.repairs.len(), 1, "{at}");
-    assert_eq!(Model::of(&wal, &recovered), *model, "{at}");
+    assert_eq!(model_of(&wal, &recovered), *model, "{at}");
     drop(wal);
     let (_, recovered) = try_open(disk).expect("a mended log");
     assert_eq!(recovered.repairs, [""; 0], "{at}: mended for good");
@@ -174,7 +176,7 @@ fn a_lost_sector_is_noticed_except_in_the_last_batch_of_a_log_that_was_not_close
                     Err(OpenError::Corrupt(_)) => corrupt += 1,
                     Ok((wal, recovered)) => {
                         assert!(!closed, "a sync mark covers everything");
-                        assert_eq!(Model::of(&wal, &recovered).entries, model.entries);
+                        assert_eq!(model_of(&wal, &recovered).entries, model.entries);
                         torn += 1;
                     }
                     Err(other) => panic!("{other}"),

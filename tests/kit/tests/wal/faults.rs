@@ -8,7 +8,7 @@ use raft_storage::{CreateError, OpenError, Wal, WalError};
 use raft_testkit::disk::{Fault, Operation, SimDisk};
 
 use crate::model::{
-    Model, command, create, dir, entries, hard, identity, open, options, try_open, voters,
+    Model, command, create, dir, entries, hard, identity, model_of, open, options, try_open, voters,
 };
 
 fn write(index: u64) -> raft_core::Write {
@@ -140,7 +140,7 @@ fn a_write_that_fails_in_the_middle_is_cut() {
     drop(wal);
     let (wal, recovered) = try_open(&disk).expect("a torn tail is no corruption");
     assert!(recovered.repairs[0].contains("torn at byte 1536, and is cut"), "{recovered:?}");
-    assert_eq!(Model::of(&wal, &recovered).last(), 1);
+    assert_eq!(model_of(&wal, &recovered).last(), 1);
     drop(wal);
     assert!(try_open(&disk).expect("a clean log").1.repairs.is_empty());
 }

@@ -9,8 +9,8 @@ use raft_testkit::disk::SimDisk;
 use rand::RngExt;
 
 use crate::model::{
-    Model, command, create, dir, entries, hard, identity, node, open, options, owner, persist,
-    random, try_open, voters,
+    Model, command, create, dir, entries, hard, identity, model_of, node, open, options, owner,
+    persist, random, try_open, voters,
 };
 
 fn one_entry() -> raft_core::Write {
@@ -198,7 +198,7 @@ fn the_real_disk_with_a_thread_beside_it() {
 
 fn reopen(path: &Path, options: &Options, model: &Model) -> Wal {
     let (wal, recovered) = Wal::open(path, owner(), options).expect("an intact log");
-    assert_eq!(Model::of(&wal, &recovered), *model);
+    assert_eq!(model_of(&wal, &recovered), *model);
     wal
 }
 

@@ -9,7 +9,8 @@ use raft_testkit::disk::{Image, SimDisk};
 use rand::{Rng, RngExt};
 
 use crate::model::{
-    Model, at, command, create, dir, entries, hard, mark, open, persist, random, try_open, voters,
+    Model, at, command, create, dir, entries, hard, mark, model_of, open, persist, random,
+    try_open, voters,
 };
 
 /// A log as Raft may write it: entries are cut only for those of a later term.
@@ -84,7 +85,7 @@ fn check(wal: &Wal, recovered: &Recovered, model: &Model, at: &str) {
     let (found, expected) = (&recovered.hard_state, &model.hard_state);
     assert_eq!(promise(found), promise(expected), "{at}: a vote was forgotten");
     assert!(found.commit <= recovered.log.last_index(), "{at}: it has what it calls committed");
-    let held = Model::of(wal, recovered);
+    let held = model_of(wal, recovered);
     for entry in &held.entries {
         let is_right = model.entries.contains(entry) || entry.index <= model.base.index;
         assert!(is_right, "{at}: {:?} is out of date", entry.position());
@@ -112,7 +113,7 @@ fn heal(mut wal: Wal, disk: &SimDisk, recovered: &Recovered, model: &Model, at: 
     let (wal, recovered) = try_open(disk).unwrap_or_else(|error| panic!("{at}: {error}"));
     assert_eq!((recovered.claim, recovered.repairs.len()), (None, 0), "{at}: healed for good");
     assert_eq!(recovered.log.last(), position(model), "{at}");
-    assert_eq!(Model::of(&wal, &recovered).hard_state.vote, model.hard_state.vote, "{at}");
+    assert_eq!(model_of(&wal, &recovered).hard_state.vote, model.hard_state.vote, "{at}");
 }
 
 // scenario B64
