@@ -4,3 +4,4 @@ pub mod cluster;
 pub mod conformance;
 pub mod cuts;
 pub mod disk;
+pub mod history;
