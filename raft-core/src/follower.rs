@@ -5,7 +5,7 @@ use crate::reads::Questions;
 use crate::untracked::Untracked;
 use crate::{
     Append, AppendReply, Entries, Index, Instant, LogPosition, Message, NodeId, Payload, Refusal,
-    Requests, Round, Snapshot,
+    Requests, Round, Snapshot, seeded,
 };
 
 /// Invariant: a leader, once known, stays the leader of its term.
@@ -46,7 +46,7 @@ impl Follower {
     pub(crate) fn on_append(&mut self, node: &mut Node, leader: NodeId, append: Append) {
         self.on_leader(node, leader);
         let (previous, covered) = (append.previous, append.last_covered());
-        let below = previous.index < node.commit;
+        let below = previous.index < node.commit && !seeded!(TruncatesCommitted);
         let entries = if below { above(append.entries, node.commit) } else { append.entries };
         // What is committed here is equal in every leader's log (Raft §5.4, Leader
         // Completeness), so an old append can agree no earlier than there.
@@ -60,9 +60,11 @@ impl Follower {
         };
         node.change(change);
         // Only what this message proved equal is known to be the leader's.
-        node.commit_up_to(append.commit.min(covered).min(node.log.last_index()));
+        let proven = if seeded!(CommitsUnproven) { append.commit } else { covered };
+        node.commit_up_to(append.commit.min(proven).min(node.log.last_index()));
         // A promise, because the leader will count us.
-        let matched = covered.max(node.commit);
+        let proven = if seeded!(AcksWholeLog) { node.log.last_index() } else { covered };
+        let matched = proven.max(node.commit);
         node.promise(leader, Message::AppendReply(AppendReply::Accept { matched }));
     }
 
@@ -72,9 +74,10 @@ impl Follower {
     pub(crate) fn on_snapshot(&mut self, node: &mut Node, leader: NodeId, snapshot: Snapshot) {
         self.on_leader(node, leader);
         let last = snapshot.last;
-        if node.log.term_at(last.index) == Some(last.term) {
+        let term = node.log.term_at(last.index).filter(|_| !seeded!(SnapshotDropsAgreeingLog));
+        if term == Some(last.term) || (seeded!(SnapshotKeepsOtherLog) && term.is_some()) {
             node.commit_up_to(last.index);
-        } else if last.index > node.commit {
+        } else if last.index > node.commit || seeded!(SnapshotGoesBack) {
             node.install(snapshot);
         }
         let matched = node.commit;

@@ -4,7 +4,7 @@
 
 use alloc::collections::BTreeMap;
 
-use crate::{NodeId, RequestId, Requests, Term};
+use crate::{NodeId, RequestId, Requests, Term, seeded};
 
 /// The requests taken, or refused, in one term.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -34,7 +34,7 @@ impl Forwarded {
             return false;
         }
         let newest = self.newest.entry((peer, session)).or_insert(RequestId::ZERO);
-        let is_new = requests.first >= *newest;
+        let is_new = requests.first >= *newest || seeded!(CopyTakenTwice);
         *newest = requests.end().max(*newest);
         is_new
     }

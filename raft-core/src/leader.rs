@@ -18,7 +18,7 @@ use crate::reads::{Reader, Rounds};
 use crate::untracked::Untracked;
 use crate::{
     AppendReply, Effect, Entries, Entry, Index, Instant, Message, NodeId, Payload, Refusal,
-    Requests, Round,
+    Requests, Round, seeded,
 };
 
 /// Invariants: there is a progress for every other member, and for members that were removed and
@@ -79,7 +79,7 @@ impl Leader {
     /// this node may go on leading.
     pub(crate) fn on_timer(&mut self, node: &mut Node) -> bool {
         let now = node.now.0;
-        if node.config.check_quorum && now >= self.quorum_until.0 {
+        if node.config.check_quorum && now >= self.quorum_until.0 && !seeded!(NoCheckQuorum) {
             let quorum_heard = self.quorum_time(node, |peer| peer.heard_at.0);
             self.quorum_until = Untracked(quorum_heard + node.config.election_timeout);
             if now >= self.quorum_until.0 {
@@ -120,7 +120,9 @@ impl Leader {
     fn heartbeat(&mut self, node: &mut Node) {
         self.heartbeat_at = Untracked(node.now.0 + node.config.heartbeat_interval);
         for (&peer, progress) in &self.peers {
-            let commit = node.commit.min(progress.matched);
+            let held =
+                if seeded!(HeartbeatCommitUncapped) { node.commit } else { progress.matched };
+            let commit = node.commit.min(held);
             node.send(
                 peer,
                 Message::Heartbeat { commit, round: self.rounds.newest, sent_at: node.now.0 },
@@ -225,11 +227,15 @@ impl Leader {
     /// it is of the leader's own term; everything before it goes with it. This node counts
     /// only what is durable here, and only if it is a voter.
     pub(crate) fn advance_commit(&mut self, node: &mut Node) {
-        let (id, durable, peers) = (node.id(), node.log.durable(), &self.peers);
+        let (id, mut durable, peers) = (node.id(), node.log.durable(), &self.peers);
+        if seeded!(CountsItselfBeforeDurable) {
+            durable = node.log.last_index();
+        }
         let matched = |voter| if voter == id { durable } else { peers[&voter].matched };
         let held = node.membership.quorum_value(&mut self.indexes, matched);
         let held = held.unwrap_or(Index::ZERO);
-        if held <= node.commit || node.log.term_at(held) != Some(node.term) {
+        let own = node.log.term_at(held) == Some(node.term) || seeded!(CommitsOldTerm);
+        if held <= node.commit || !own {
             return self.free(node);
         }
         node.commit_up_to(held);
@@ -274,12 +280,13 @@ impl Leader {
         let Some(progress) = self.peers.get_mut(&peer) else { return };
         progress.heard_at = node.now;
         if sent_at <= node.now.0 {
-            progress.echoed.0 = progress.echoed.0.max(sent_at);
+            let since = if seeded!(LeaseFromReceiveTime) { node.now.0 } else { sent_at };
+            progress.echoed.0 = progress.echoed.0.max(since);
         }
         progress.round_acked = progress.round_acked.max(round);
         match &mut progress.pace {
             // The probe or its answer may be lost.
-            Pace::Probe { waiting } => *waiting = false,
+            Pace::Probe { waiting } => *waiting = *waiting && seeded!(LostProbeStalls),
             // Nothing moved since the last answer: ask whether the appends arrived.
             Pace::Replicate(window) if !window.is_empty() && !progress.moved => {
                 send_append(node, peer, progress, Entries::EMPTY);
@@ -304,9 +311,10 @@ impl Leader {
     /// Reads under the lease, without asking anybody (thesis §6.4.1); without one, as any other.
     pub(crate) fn on_lease_read(&mut self, node: &mut Node, requests: Requests) {
         let index = node.commit;
+        let own = node.log.term_at(index) == Some(node.term) || seeded!(LeaseReadBeforeOwnTerm);
         match self.lease_until(node) {
             // Until then, nobody else can have been elected.
-            Some(until) if node.now.0 < until && node.log.term_at(index) == Some(node.term) => {
+            Some(until) if node.now.0 < until && own => {
                 let until = Some(until);
                 node.effects.push(Effect::ReadReady { requests, index, until });
             }
@@ -319,7 +327,9 @@ impl Leader {
     fn lease_until(&mut self, node: &Node) -> Option<Instant> {
         let lease = node.config.lease.filter(|_| !self.lease_is_void)?;
         let echoed = self.quorum_time(node, |peer| peer.echoed.0);
-        Some(echoed + lease.length(node.config.election_timeout))
+        let most = node.config.election_timeout;
+        let length = if seeded!(LeaseIgnoresClockError) { most } else { lease.length(most) };
+        Some(echoed + length)
     }
 
     /// The latest time that a quorum has reached; this node itself is at the present.
@@ -332,7 +342,7 @@ impl Leader {
     /// Begins a round for the reads that wait. Until an entry of this term is committed, the
     /// commit index may be behind what an earlier leader acknowledged (thesis §6.4).
     fn begin_round(&mut self, node: &mut Node) {
-        if node.log.term_at(node.commit) != Some(node.term) {
+        if node.log.term_at(node.commit) != Some(node.term) && !seeded!(ReadBeforeOwnTerm) {
             return;
         }
         if self.rounds.begin(node.commit).is_some() {
@@ -343,7 +353,9 @@ impl Leader {
 
     fn confirm_round(&mut self, node: &mut Node) {
         let (id, newest, peers) = (node.id(), self.rounds.newest, &self.peers);
-        let has_echoed = |voter| voter == id || peers[&voter].round_acked >= newest;
+        let needed = if seeded!(OldRoundConfirms) { Round::ZERO.next() } else { newest };
+        let has_echoed =
+            |voter| voter == id || peers[&voter].round_acked >= needed || seeded!(ReadOnRoleAlone);
         if !node.membership.has_quorum(has_echoed) {
             return;
         }
@@ -367,7 +379,8 @@ impl Leader {
         progress.loading = false;
         let known = |entry: &Entry| node.log.term_at(entry.index) == Some(entry.term);
         let wanted = entries.first().is_some_and(|first| first.index == progress.next);
-        if wanted && entries.iter().all(known) && has_room(node, progress) {
+        let holds = entries.iter().all(known) || seeded!(StaleLoadSent);
+        if wanted && holds && has_room(node, progress) {
             send_append(node, peer, progress, entries);
         }
         send_appends(node, peer, progress);
@@ -398,7 +411,9 @@ impl Leader {
         if let Some(transfer) = self.transfer.take() {
             transfer.leave_open(node);
         }
-        self.rounds.refuse(Refusal::NotLeader { leader: None }, &mut node.effects);
+        if !seeded!(ReadsForgotten) {
+            self.rounds.refuse(Refusal::NotLeader { leader: None }, &mut node.effects);
+        }
         node.proposals.doubt(node.unknown_at());
     }
 

@@ -6,6 +6,7 @@
 
 extern crate alloc;
 
+pub mod bugs;
 mod candidate;
 mod config;
 mod configurations;

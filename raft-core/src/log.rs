@@ -14,7 +14,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::untracked::Untracked;
-use crate::{Entries, Entry, Index, Instant, LogPosition, Term, TermRuns, Ticket};
+use crate::{Entries, Entry, Index, Instant, LogPosition, Term, TermRuns, Ticket, seeded};
 
 /// Invariants: `base <= durable <= last`; `recent` is consecutive and ends at `last`; the
 /// indexes in `writing` never fall.
@@ -122,7 +122,8 @@ impl Log {
         if !self.agrees_at(previous) {
             return None;
         }
-        let known = if previous.index == self.last_index() {
+        let blind = seeded!(TruncatesOnDuplicate) || seeded!(TruncatesCommitted);
+        let known = if previous.index == self.last_index() || blind {
             0
         } else {
             entries.iter().take_while(|entry| self.agrees_at(entry.position())).count()
@@ -143,7 +144,7 @@ impl Log {
         self.terms.truncate(last);
         self.durable = self.durable.min(last);
         for (_, index, _) in &mut self.writing {
-            *index = (*index).min(last);
+            *index = if seeded!(StaleCompletionTrusted) { *index } else { (*index).min(last) };
         }
         while let Some(chunk) = self.recent.back_mut() {
             if chunk.last() <= last {

@@ -18,7 +18,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::{Incarnation, NodeId};
+use crate::{Incarnation, NodeId, seeded};
 
 mod change;
 mod encoding;
@@ -213,7 +213,8 @@ impl Membership {
         let holds = |voters: &[NodeId]| {
             voters.iter().filter(|&&voter| agrees(voter)).count() >= majority(voters.len())
         };
-        holds(&self.voters) && (!self.is_joint() || holds(&self.outgoing))
+        let one_is_enough = !self.is_joint() || seeded!(JointCountsNewOnly);
+        holds(&self.voters) && (one_is_enough || holds(&self.outgoing))
     }
 
     /// The largest value that a majority has reached, in a joint phase of each configuration:
@@ -231,7 +232,7 @@ impl Membership {
             scratch.get(voters.len().checked_sub(majority(voters.len()))?).copied()
         };
         let entered = reached(&self.voters)?;
-        if !self.is_joint() {
+        if !self.is_joint() || seeded!(JointCountsNewOnly) {
             return Some(entered);
         }
         Some(entered.min(reached(&self.outgoing)?))
@@ -239,7 +240,7 @@ impl Membership {
 }
 
 fn majority(voters: usize) -> usize {
-    voters / 2 + 1
+    if seeded!(HalfIsMajority) { voters.div_ceil(2) } else { voters / 2 + 1 }
 }
 
 /// The members by id, and what is special about each: `1, 2, 3 (learner)`.

@@ -23,7 +23,7 @@ use crate::untracked::Untracked;
 use crate::{
     Claim, Config, Effect, Entries, Envelope, HardState, Incarnation, Index, Instant, LogPosition,
     Membership, Message, NodeId, Refusal, RequestId, Requests, Saved, SnapshotMark, Term, Ticket,
-    TransferError, Write,
+    TransferError, Write, seeded,
 };
 
 /// Invariants: `applied <= applying <= commit <= last` and `applying <= durable`, where `applying`
@@ -116,6 +116,7 @@ impl Node {
         let mut rng = Pcg32::seed_from_u64(seed);
         // A vote, or a heartbeat heard, that was forgotten in a crash may have made a lease.
         let loyal_until = config.lease.map(|_| Untracked(now + config.election_timeout));
+        let loyal_until = loyal_until.filter(|_| !seeded!(RestartedVoterIgnoresLeases));
         Self {
             configurations,
             membership,
@@ -168,7 +169,8 @@ impl Node {
     pub(crate) fn may_stand(&self) -> bool {
         let (index, membership) = self.configurations.newest();
         let entitled = membership.is_voter(self.id()) || index > self.commit;
-        entitled && self.claim.is_none() && !self.is_stalled()
+        let whole = self.claim.is_none() || seeded!(DamagedNodeStands);
+        entitled && whole && !self.is_stalled()
     }
 
     /// Whether a write has been under way for so long that the disk must be taken for stalled.
@@ -179,7 +181,12 @@ impl Node {
 
     /// The log that a candidate's must be as good as: a damaged one counts as it was.
     pub(crate) fn log_to_match(&self) -> LogPosition {
-        self.claim.map_or(self.log.last(), |claim| claim.last.max(self.log.last()))
+        let is_emptied = self.log.last_index() == self.log.base().index;
+        if seeded!(EmptiedLogCountsAsZero) && is_emptied {
+            return LogPosition::ZERO;
+        }
+        let claim = self.claim.filter(|_| !seeded!(ClaimDoesNotBind));
+        claim.map_or(self.log.last(), |claim| claim.last.max(self.log.last()))
     }
 
     /// A leader was heard: whoever counts its lease counts on us.
@@ -189,7 +196,7 @@ impl Node {
     }
 
     pub(crate) fn is_loyal(&self) -> bool {
-        self.loyal_until.is_some_and(|until| self.now.0 < until.0)
+        self.loyal_until.is_some_and(|until| self.now.0 < until.0) && !seeded!(VotersIgnoreLeases)
     }
 
     /// A moment between one and two election timeouts from now, drawn anew (Raft §5.2).
@@ -256,6 +263,13 @@ impl Node {
 
     /// Sends once everything written up to the end of this event is durable.
     pub(crate) fn promise(&mut self, to: NodeId, message: Message) {
+        let waits = match message {
+            Message::AppendReply(_) => !seeded!(AcksBeforeDurable),
+            _ => !seeded!(VotesBeforeDurable),
+        };
+        if !waits {
+            return self.send(to, message);
+        }
         let envelope = self.envelope(to, message);
         self.promise_at_settle(Promise::Send(envelope));
     }
@@ -299,7 +313,7 @@ impl Node {
     /// Learns of a commit index, which never falls.
     pub(crate) fn commit_up_to(&mut self, commit: Index) {
         assert!(commit <= self.log.last_index(), "only what is here can be committed");
-        self.commit = self.commit.max(commit);
+        self.commit = if seeded!(CommitFalls) { commit } else { self.commit.max(commit) };
     }
 
     pub(crate) fn refuse(&mut self, requests: Requests, reason: Refusal) {
@@ -391,7 +405,8 @@ impl Node {
             self.effects.push(Effect::Install { last: self.snapshot });
             self.applying = self.snapshot.index;
         }
-        let target = self.commit.min(self.log.durable());
+        let held = if seeded!(AppliesBeforeDurable) { self.commit } else { self.log.durable() };
+        let target = self.commit.min(held);
         if target > self.applying {
             self.proposals.on_commit(target, &self.log, &mut self.effects);
             let first = self.applying.next();
@@ -403,7 +418,8 @@ impl Node {
     /// Emits at most one write. The commit index alone is no reason for one: it can be
     /// learned again.
     fn write(&mut self) {
-        let state = HardState { term: self.term, vote: self.vote, commit: self.commit };
+        let vote = self.vote.filter(|_| !seeded!(VoteNotPersisted));
+        let state = HardState { term: self.term, vote, commit: self.commit };
         let promise = (self.written.term, self.written.vote) != (state.term, state.vote);
         if !promise && self.change.is_none() && self.mark.is_none() {
             return;

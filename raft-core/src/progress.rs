@@ -15,7 +15,7 @@ use core::time::Duration;
 
 use crate::log::Log;
 use crate::untracked::Untracked;
-use crate::{Index, Instant, Round};
+use crate::{Index, Instant, Round, seeded};
 
 /// Invariants: `matched < next`; a peer's `matched` never falls while it keeps its disk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -152,7 +152,7 @@ impl Progress {
     /// A peer of a new leader whose log ends at `last`.
     pub(crate) fn new(last: Index, now: Instant) -> Self {
         Self {
-            matched: Index::ZERO,
+            matched: if seeded!(MatchStartsAtLast) { last } else { Index::ZERO },
             next: last.next(),
             commit_sent: Index::ZERO,
             forwarded: Index::ZERO,
@@ -206,7 +206,7 @@ impl Progress {
     /// The transfer of a snapshot has ended: the peer holds what it covers, or it failed and is
     /// tried again when the peer is heard.
     pub(crate) fn on_snapshot_sent(&mut self, last: Option<Index>, log: &Log, now: Instant) {
-        if let Pace::Snapshot = self.pace {
+        if matches!(self.pace, Pace::Snapshot) && (last.is_some() || !seeded!(LostSnapshotStalls)) {
             let (held, end) = (last.unwrap_or(Index::ZERO), log.last_index());
             self.rejoin = last.map(|_| Rejoin::new(end, now));
             self.next = held.min(end).max(self.matched).next();

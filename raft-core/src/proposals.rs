@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 
 use crate::log::Log;
 use crate::untracked::Untracked;
-use crate::{Effect, Index, Instant, Outcome, Refusal, Requests, Term};
+use crate::{Effect, Index, Instant, Outcome, Refusal, Requests, Term, seeded};
 
 /// Invariants: `placed` ascends in index; `forwarded` and `doubtful` ascend in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -77,6 +77,9 @@ impl Proposals {
 
     /// The leader is gone, so the placed ones are no longer sure to end by themselves.
     pub(crate) fn doubt(&mut self, unknown_at: Instant) {
+        if seeded!(ProposalsForgotten) {
+            return;
+        }
         let placed = self.placed.drain(..);
         self.doubtful.extend(placed.map(|placed| (placed, Untracked(unknown_at))));
     }
@@ -103,14 +106,16 @@ impl Proposals {
                 *placed = rest;
                 true
             }
-            None => false,
+            None => seeded!(EndsTwice),
         });
     }
 
     /// Gives up on what has waited long enough. After a storage failure: on everything.
     pub(crate) fn on_timer(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         let mut unknown = |requests| {
-            effects.push(Effect::Resolve { requests, outcome: Outcome::Unknown });
+            let denied = seeded!(UnknownAsSuperseded);
+            let outcome = if denied { Outcome::Superseded } else { Outcome::Unknown };
+            effects.push(Effect::Resolve { requests, outcome });
         };
         while let Some((requests, _)) = self.forwarded.pop_front_if(|(_, at)| at.0 <= now) {
             unknown(requests);
@@ -143,7 +148,8 @@ impl Placed {
         }
         let last = Index(self.first.0 + self.requests.count - 1);
         let decided = commit.min(last);
-        let count = if log.term_at(decided) == Some(self.term) {
+        let stands = log.term_at(decided) == Some(self.term) || seeded!(SupersededAsCommitted);
+        let count = if stands {
             // Equal index and term: everything before is equal too (Raft §5.3, Log Matching).
             decided.0 - self.first.0 + 1
         } else if self.first < log.base().index {

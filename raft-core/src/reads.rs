@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::untracked::Untracked;
-use crate::{Effect, Index, Instant, NodeId, Refusal, Requests, Round};
+use crate::{Effect, Index, Instant, NodeId, Refusal, Requests, Round, seeded};
 
 /// How many separate readers may wait; consecutive requests count as one.
 const WAITING_MAX: usize = 4096;
@@ -50,6 +50,10 @@ impl Rounds {
         }
         if self.waiting.len() >= WAITING_MAX {
             return Err(Refusal::Overloaded);
+        }
+        if seeded!(ReadJoinsRoundUnderWay) && !self.confirming.is_empty() {
+            self.confirming.push(reader);
+            return Ok(());
         }
         self.waiting.push(reader);
         Ok(())
@@ -153,7 +157,8 @@ impl Questions {
 
     /// The leader answered. Only the question under way counts.
     pub(crate) fn on_reply(&mut self, question: Round, index: Index, effects: &mut Vec<Effect>) {
-        if self.asked.is_some_and(|asked| asked.number == question) {
+        let fits = |asked: Question| asked.number == question || seeded!(OlderReadReplyServes);
+        if self.asked.is_some_and(fits) {
             self.asked = None;
             let ready = |requests| Effect::ReadReady { requests, index, until: None };
             effects.extend(self.asking.drain(..).map(ready));

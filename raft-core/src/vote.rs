@@ -1,7 +1,7 @@
 //! What a voter answers. The only place where a vote is given.
 
 use crate::node::Node;
-use crate::{LogPosition, Message, NodeId, Term};
+use crate::{LogPosition, Message, NodeId, Term, seeded};
 
 impl Node {
     /// RequestVote in the current term (Raft §5.2, §5.4.1): one vote a term, first come first
@@ -9,8 +9,8 @@ impl Node {
     /// damaged). It goes out when it is durable. What this node believes of the membership does
     /// not matter: the candidate may know a newer one.
     pub(crate) fn on_vote(&mut self, candidate: NodeId, last: LogPosition) -> Verdict {
-        let free = self.vote.is_none_or(|vote| vote == candidate);
-        if !free || last < self.log_to_match() {
+        let free = seeded!(VoteGrantedTwice) || self.vote.is_none_or(|vote| vote == candidate);
+        if !free || !self.is_good_enough(last) {
             self.send(candidate, Message::VoteReply { granted: false });
             return Verdict::Refused;
         }
@@ -31,8 +31,22 @@ impl Node {
     ) {
         // A vote would not leave before the disk works again.
         let may_vote = !hears_leader && !self.is_stalled();
-        let granted = may_vote && asked >= self.term && last >= self.log_to_match();
+        let granted = may_vote && asked >= self.term && self.is_good_enough(last);
+        if granted && seeded!(PreVoteTakesTerm) {
+            self.advance_term(asked.next());
+        }
+        self.vote = if granted && seeded!(PreVoteGrantsVote) { Some(candidate) } else { self.vote };
         self.send(candidate, Message::PreVoteReply { asked, granted });
+    }
+
+    /// Whether a candidate's log is at least as good as ours (Raft §5.4.1): of the later term, or
+    /// of the same one and at least as long.
+    fn is_good_enough(&self, last: LogPosition) -> bool {
+        let own = self.log_to_match();
+        (last >= own && !seeded!(VoteByIndexOnly))
+            || seeded!(VoteIgnoresLog)
+            || (seeded!(VoteByIndexOnly) && last.index >= own.index)
+            || (seeded!(VoteByTermOnly) && last.term >= own.term)
     }
 }
 

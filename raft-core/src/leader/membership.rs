@@ -15,7 +15,7 @@ use crate::progress::{CatchUp, Progress};
 use crate::untracked::Untracked;
 use crate::{
     Change, ChangeError, ChangeSet, Effect, Entry, Index, Membership, NodeId, Outcome, Payload,
-    Refusal, RequestId, Requests,
+    Refusal, RequestId, Requests, seeded,
 };
 
 /// How many election timeouts a removed member is still talked to, so that it learns of it.
@@ -61,10 +61,10 @@ impl Leader {
         }
         // Else two leaders could each commit a change that the other has not seen, by majorities
         // that do not meet (Ongaro, raft-dev 2015).
-        if node.log.term_at(node.commit) != Some(node.term) {
+        if node.log.term_at(node.commit) != Some(node.term) && !seeded!(ChangeBeforeOwnTerm) {
             return Err(Refusal::Change(ChangeError::TooEarly));
         }
-        if in_force > node.commit {
+        if in_force > node.commit && !seeded!(TwoChangesAtOnce) {
             return Err(Refusal::Change(ChangeError::InProgress));
         }
         if set.expected.is_some_and(|expected| expected != in_force) {
@@ -81,7 +81,8 @@ impl Leader {
     /// Whether a learner could vote now: it keeps up, and is heard.
     fn is_ready(&self, node: &Node, id: NodeId) -> bool {
         self.peers.get(&id).is_some_and(|progress| {
-            progress.catch_up.as_ref().is_some_and(|catch_up| catch_up.done)
+            let catch_up = progress.catch_up.as_ref();
+            catch_up.is_some_and(|catch_up| catch_up.done || seeded!(PromotedTooEarly))
                 && progress.is_live(node.now.0, node.config.election_timeout)
         })
     }
@@ -152,12 +153,14 @@ impl Leader {
         self.part(node);
         let (in_force, _) = node.configurations.newest();
         let settled = in_force <= node.commit && node.log.term_at(node.commit) == Some(node.term);
+        let settled = settled || seeded!(JointLeftTooEarly);
         if !settled || self.transfer.is_some() {
             return;
         }
         let next = node
             .membership
             .left()
+            .filter(|_| self.changing.is_some() || !seeded!(JointNeverLeft))
             .or_else(|| self.promoted(node))
             .or_else(|| self.identified(node));
         let Some(next) = next else { return };

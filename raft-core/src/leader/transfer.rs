@@ -4,7 +4,9 @@
 use super::Leader;
 use crate::node::{HandingOver, Node};
 use crate::untracked::Untracked;
-use crate::{Effect, Instant, Message, NodeId, Refusal, RequestId, Requests, TransferError};
+use crate::{
+    Effect, Instant, Message, NodeId, Refusal, RequestId, Requests, TransferError, seeded,
+};
 
 /// How many election timeouts pass before a member of higher priority is tried again.
 const PREFER_AGAIN: u32 = 10;
@@ -89,7 +91,7 @@ impl Leader {
     /// From here on the other one may lead at any moment, so that no lease holds any more, not
     /// even when nothing comes of it: the message may be on its way for long.
     fn tell_to_stand(&mut self, node: &mut Node, to: NodeId) {
-        self.lease_is_void = true;
+        self.lease_is_void = !seeded!(LeaseSurvivesTransfer);
         node.send(to, Message::TimeoutNow);
     }
 

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::{After, Member, Membership, Standing};
-use crate::{Incarnation, Index, NodeId};
+use crate::{Incarnation, Index, NodeId, seeded};
 
 /// The longest address of a member, in bytes.
 const ADDRESS_BYTES_MAX: usize = 4096;
@@ -318,7 +318,7 @@ impl Membership {
     }
 
     fn add(&mut self, new: &NewMember, standing: Standing) -> Result<(), ChangeError> {
-        if self.was_removed(new.id) {
+        if self.was_removed(new.id) && !seeded!(RemovedComesBack) {
             return Err(ChangeError::RemovedMember(new.id));
         }
         self.check_address(new.id, &new.address)?;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::Node;
 use crate::log::Change;
-use crate::{Effect, Index, Membership, Payload, Snapshot, SnapshotMark};
+use crate::{Effect, Index, Membership, Payload, Snapshot, SnapshotMark, Ticket, seeded};
 
 impl Node {
     /// Notes what is to be written at the end of this event. A configuration is in force from
@@ -14,7 +14,7 @@ impl Node {
         if change.truncate.is_none() && change.entries.is_empty() {
             return;
         }
-        if let Some(last) = change.truncate {
+        if let Some(last) = change.truncate.filter(|_| !seeded!(ConfigSurvivesTruncation)) {
             self.configurations.truncate(last);
         }
         for entry in change.entries.iter() {
@@ -37,6 +37,9 @@ impl Node {
     /// Puts the newest configuration in force.
     fn reconfigure(&mut self) {
         let (index, newest) = self.configurations.newest();
+        if seeded!(ConfigAtApplyTime) && index > self.applied {
+            return;
+        }
         if !Arc::ptr_eq(&self.membership, newest) {
             self.membership = Arc::clone(newest);
             let membership = Arc::clone(newest);
@@ -75,13 +78,18 @@ impl Node {
     /// The state machine follows once that is durable.
     pub(crate) fn install(&mut self, snapshot: Snapshot) {
         let last = snapshot.last;
-        assert!(last.index > self.commit, "what is committed here is not replaced");
+        let is_new = last.index > self.commit || seeded!(SnapshotGoesBack);
+        assert!(is_new, "what is committed here is not replaced");
         self.log.reset(last);
         self.proposals.on_commit(last.index, &self.log, &mut self.effects);
-        self.configurations.reset(snapshot.membership_index, Arc::clone(&snapshot.membership));
+        if !seeded!(ConfigSurvivesSnapshot) {
+            let members = Arc::clone(&snapshot.membership);
+            self.configurations.reset(snapshot.membership_index, members);
+        }
         self.reconfigure();
         (self.snapshot, self.commit) = (last, last.index);
         self.mark = Some(SnapshotMark { snapshot, base: last });
-        self.install_needs = self.newest.next();
+        let early = seeded!(InstallsBeforeDurable);
+        self.install_needs = if early { Ticket::ZERO } else { self.newest.next() };
     }
 }

@@ -7,6 +7,7 @@ use crate::reads::Reader;
 use crate::vote::Verdict;
 use crate::{
     Envelope, Instant, LogPosition, Message, NodeId, Refusal, Requests, Round, Snapshot, Term,
+    seeded,
 };
 
 impl Raft {
@@ -32,7 +33,12 @@ impl Raft {
             }
             _ => {}
         }
-        if term < self.node.term {
+        let is_heard = match message {
+            Message::Append(_) => seeded!(AppendOfOldTermTaken),
+            Message::VoteReply { .. } => seeded!(VoteOfOldTermCounted),
+            _ => false,
+        };
+        if term < self.node.term && !is_heard {
             return self.on_stale(from, term, message);
         }
         self.enter_term(term);
@@ -91,6 +97,9 @@ impl Raft {
             Message::Vote { .. } => Message::VoteReply { granted: false },
             // Rounds and log positions of an older term mean nothing in this one, whose leader
             // may be the same node: the answer carries the term, and nothing else.
+            Message::Heartbeat { round, sent_at, .. } if seeded!(RoundOfOldTermEchoed) => {
+                Message::HeartbeatReply { round, sent_at }
+            }
             Message::Heartbeat { .. } | Message::Append(_) => {
                 Message::HeartbeatReply { round: Round::ZERO, sent_at: Instant(0) }
             }

@@ -7,7 +7,7 @@ use crate::candidate::{Candidate, Cause, PreCandidate};
 use crate::follower::Follower;
 use crate::leader::Leader;
 use crate::node::Node;
-use crate::{Instant, NodeId};
+use crate::{Instant, NodeId, seeded};
 
 impl Raft {
     /// When this node stands next, if it hears of no leader; a leader does not.
@@ -23,7 +23,9 @@ impl Raft {
     /// Whether a leader lives as far as this node knows: it hears one, or is one whose quorum
     /// answers.
     pub(super) fn hears_leader(&self) -> bool {
+        let helps = seeded!(NoStickiness) || seeded!(VotersIgnoreLeases);
         self.node.config.check_quorum
+            && !helps
             && match &self.role {
                 Role::Follower(role) => role.hears_leader(&self.node),
                 Role::PreCandidate(_) | Role::Candidate(_) => false,
@@ -70,6 +72,7 @@ impl Raft {
 
     pub(super) fn become_follower(&mut self, leader: Option<NodeId>) {
         self.leave();
+        self.node.vote = self.node.vote.filter(|_| !seeded!(VoteClearedAtEqualTerm));
         self.role = Role::Follower(Follower::new(&mut self.node, leader));
     }
 
