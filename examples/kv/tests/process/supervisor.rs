@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::files::{change, make_newer, segment};
 use crate::kit::{
-    Client, ELECTION_MS, HEARTBEAT_MS, base_port, command, patiently, run_to_end, until,
+    Client, ELECTION_MS, HEARTBEAT_MS, base_port, command, patiently, run_to_end, turn, until,
 };
 
 /// A supervisor and what it says. Dropped, it is killed, and its nodes go with it.
@@ -20,6 +20,7 @@ struct Supervisor {
 
 impl Supervisor {
     fn start(dir: &Path, data_dir: &str, more: &[&str]) -> Self {
+        turn::take();
         let output = dir.join("output");
         let file = || File::options().create(true).append(true).open(&output);
         let child = command()

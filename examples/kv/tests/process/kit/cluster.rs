@@ -7,7 +7,7 @@ use kontiki_kv::proto::mvccpb::KeyValue;
 use tempfile::TempDir;
 
 use super::operator::add_voter;
-use super::{Client, Node, Serve, ports, until};
+use super::{Client, Node, Serve, ports, turn, until};
 
 pub(crate) struct Cluster {
     pub(crate) nodes: Vec<Node>,
@@ -34,6 +34,7 @@ impl Cluster {
 
     /// A new cluster, of which nothing runs yet.
     pub(crate) fn plan(token: &str) -> Self {
+        turn::take();
         let dir = tempfile::tempdir().expect("a directory");
         let ports = ports(6);
         let serve = |at: usize| Serve {

@@ -7,6 +7,7 @@ pub(crate) mod namespace;
 mod node;
 mod operator;
 mod ports;
+pub(crate) mod turn;
 
 use std::time::Duration;
 
