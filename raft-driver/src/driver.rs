@@ -11,6 +11,7 @@
 //! ```
 
 mod hand_over;
+mod observer;
 mod parking;
 mod snapshots;
 mod work;
@@ -26,6 +27,8 @@ use raft_core::{
 };
 
 use crate::waiters::Waiters;
+use observer::Observed;
+pub use observer::Observer;
 pub use parking::ReadKind;
 use parking::{Asked, Parking};
 use snapshots::{Due, Snapshots, Wanted};
@@ -65,6 +68,7 @@ pub struct Driver<W> {
     snapshots: Snapshots,
     /// Whether the members in force are committed, as told.
     is_settled: bool,
+    observed: Observed,
 }
 
 /// What somebody waits for.
@@ -111,7 +115,13 @@ impl<W> Driver<W> {
             installs: 0,
             parking: Parking::new(election_timeout * 2, PARKING_PAUSE),
             is_settled: false,
+            observed: Observed::default(),
         }
+    }
+
+    /// Lets somebody watch every step of the core from now on.
+    pub fn observe(&mut self, observer: Box<dyn Observer>) {
+        self.observed = Observed(Some(observer));
     }
 
     /// The core.
@@ -297,7 +307,13 @@ impl<W> Driver<W> {
 
     fn handle_event(&mut self, now: Instant, event: Event, work: &mut Work<W>) {
         let mut effects = mem::take(&mut self.effects);
+        if let Some(observer) = &mut self.observed.0 {
+            observer.on_event(now, &self.raft, &event);
+        }
         self.raft.handle(now, event, &mut effects);
+        if let Some(observer) = &mut self.observed.0 {
+            observer.on_effects(now, &self.raft, &effects);
+        }
         for effect in effects.drain(..) {
             self.perform(now, effect, work);
         }

@@ -27,8 +27,8 @@ mod waiters;
 pub use applier::{Answer, Applier, Captured, Done, Failure, Performed, describe};
 pub use codec::{Bincode, Codec, CodecError};
 pub use driver::{
-    Batch, BuildFailed, Driver, Ending, Found, Input, Load, MembersNow, Policy, Progress, ReadKind,
-    Regression, Settings, SnapshotJob, Task, Wish, Work,
+    Batch, BuildFailed, Driver, Ending, Found, Input, Load, MembersNow, Observer, Policy, Progress,
+    ReadKind, Regression, Settings, SnapshotJob, Task, Wish, Work,
 };
 pub use machine::{Applied, StateMachine};
 pub use snapshot::build_snapshot;
