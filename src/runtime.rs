@@ -110,8 +110,9 @@ where
     let clock = Clock::start();
     config.validate()?;
     let Parts { store, snapshots, transport, inbox, machine } = parts;
-    let file = find_snapshot(&saved, &*snapshots)?;
-    let found = Found { file, durable: machine.durable() };
+    let (applied, base) = (saved.applied, saved.log.base().index);
+    let found = Found::at_start(&saved, machine.durable(), &*snapshots);
+    let found = found.map_err(|reason| StartError::Snapshot { applied, base, reason })?;
     let policy = Policy { entries: config.snapshot_entries, bytes: config.snapshot_bytes };
     let (timeout, heartbeat) = (config.raft.election_timeout, config.raft.heartbeat_interval);
     let (entry_bytes_max, most) = (config.raft.entry_bytes_max, config.proposing_bytes_max);
@@ -175,27 +176,4 @@ where
         clock,
         status,
     }))
-}
-
-/// The end of the newest snapshot file. One that is missing or damaged does no harm unless the
-/// state machine needs it.
-fn find_snapshot(
-    saved: &Saved,
-    snapshots: &dyn SnapshotStore,
-) -> Result<Option<raft_core::LogPosition>, StartError> {
-    let newest = snapshots.newest();
-    let (applied, base) = (saved.applied, saved.log.base().index);
-    let needed = |reason| StartError::Snapshot { applied, base, reason };
-    let last = match newest {
-        Ok(newest) => newest.map(|source| source.snapshot().last),
-        Err(error) if applied < base => return Err(needed(format!("that is damaged ({error})"))),
-        Err(error) => {
-            tracing::error!(%error, "a snapshot is damaged; it is not needed at this moment");
-            None
-        }
-    };
-    if applied < base && last.is_none_or(|last| last.index < base) {
-        return Err(needed("that is missing".into()));
-    }
-    Ok(last)
 }

@@ -51,6 +51,9 @@ pub struct Config {
     pub lease: Option<Lease>,
     /// The disk that this node's promises lie on, to be noted in the configuration.
     pub incarnation: Option<Incarnation>,
+    /// Check after every event that the state is sound and may follow the one before; a node of
+    /// which that is not true panics. Default: in debug builds.
+    pub check_invariants: bool,
 }
 
 /// How far clocks are trusted: every voter refuses to elect another leader for an election
@@ -151,6 +154,7 @@ impl Config {
             disk_stall_timeout: Duration::from_secs(3),
             lease: None,
             incarnation: None,
+            check_invariants: cfg!(debug_assertions),
         }
     }
 

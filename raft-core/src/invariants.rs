@@ -1,5 +1,6 @@
-//! What must hold after every event: of one state, and of two successive ones. Checked in
-//! debug builds; free in release builds.
+//! What must hold after every event: of one state, and of two successive ones. Checked
+//! where [`Config::check_invariants`](crate::Config::check_invariants) says so: in debug builds, and
+//! in simulations.
 
 use crate::raft::{Raft, Role};
 use crate::{Index, LogPosition, NodeId, RoleKind, Term};

@@ -131,7 +131,7 @@ impl Raft {
     /// is ignored, a refusal is an effect. `now` never goes back; an older one counts as the
     /// newest seen.
     pub fn handle(&mut self, now: Instant, event: Event, effects: &mut Vec<Effect>) {
-        let before = cfg!(debug_assertions).then(|| Summary::of(self));
+        let before = self.node.config.check_invariants.then(|| Summary::of(self));
         mem::swap(&mut self.node.effects, effects);
         self.node.now.0 = self.node.now.0.max(now);
         self.dispatch(event);

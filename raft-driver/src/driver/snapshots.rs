@@ -13,7 +13,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use raft_core::{Index, Instant, LogPosition, NodeId, Snapshot, Term, Ticket, Write};
+use raft_core::{
+    Index, Instant, LogPosition, NodeId, Saved, Snapshot, SnapshotStore, Term, Ticket, Write,
+};
 
 use super::work::{Progress, SnapshotJob};
 
@@ -38,6 +40,33 @@ pub struct Found {
     pub file: Option<LogPosition>,
     /// What [`StateMachine::durable`](crate::StateMachine::durable) says.
     pub durable: Option<Index>,
+}
+
+impl Found {
+    /// Looks for the newest snapshot file. One that is missing or damaged does no harm unless the
+    /// state machine needs it.
+    ///
+    /// # Errors
+    /// The state machine needs it: what is wrong with the file.
+    pub fn at_start(
+        saved: &Saved,
+        durable: Option<Index>,
+        snapshots: &dyn SnapshotStore,
+    ) -> Result<Self, String> {
+        let (applied, base) = (saved.applied, saved.log.base().index);
+        let file = match snapshots.newest() {
+            Ok(newest) => newest.map(|source| source.snapshot().last),
+            Err(error) if applied < base => return Err(format!("that is damaged ({error})")),
+            Err(error) => {
+                tracing::error!(%error, "a snapshot is damaged; it is not needed at this moment");
+                None
+            }
+        };
+        if applied < base && file.is_none_or(|last| last.index < base) {
+            return Err("that is missing".into());
+        }
+        Ok(Self { file, durable })
+    }
 }
 
 #[derive(Debug)]
