@@ -49,18 +49,19 @@ impl Model {
         let (base, last) = (saved.log.base(), saved.log.last_index());
         let (mut entries, mut runs) = (Vec::new(), TermRuns::starting_after(base));
         while runs.last_index() < last {
-            let (first, known) = (runs.last_index().next(), entries.len());
-            let read = reader.read(first, last, READ_BYTES, &mut entries);
+            let (first, mut more) = (runs.last_index().next(), Vec::new());
+            let read = reader.read(first, last, READ_BYTES, &mut more);
             read.map_err(|error| format!("entry {first} cannot be read: {error}"))?;
-            if entries.len() == known {
+            if more.is_empty() {
                 return Err(format!("entry {first} of {last} cannot be read: none was given"));
             }
-            for entry in &entries[known..] {
+            for entry in more {
                 if entry.index != runs.last_index().next() || entry.term < runs.last().term {
                     let expected = runs.last_index().next();
                     return Err(format!("{:?} stands where {expected} is due", entry.position()));
                 }
                 runs.push(entry.index, entry.index, entry.term);
+                entries.push(entry);
             }
         }
         if saved.log != runs {
@@ -73,6 +74,36 @@ impl Model {
             memberships: saved.memberships.clone(),
             entries,
         })
+    }
+
+    /// What the recovery of a store says that holds this.
+    pub fn saved(&self) -> Saved {
+        let mut log = TermRuns::starting_after(self.base);
+        for entry in &self.entries {
+            log.push(entry.index, entry.index, entry.term);
+        }
+        Saved {
+            hard_state: self.hard_state,
+            log,
+            memberships: self.memberships.clone(),
+            snapshot: self.snapshot,
+            applied: Index::ZERO,
+            claim: None,
+        }
+    }
+
+    /// What a reader gives: from `first` to at most `last`, at least one, no more than fit in
+    /// `bytes_max` beyond that; none where `first` lies before the first entry, or behind the last.
+    pub fn between(&self, first: Index, last: Index, bytes_max: usize) -> &[Entry] {
+        let Some(start) = first.0.checked_sub(self.base.index.0 + 1) else { return &[] };
+        let rest = self.entries.get(start as usize..).unwrap_or_default();
+        let wanted = rest.iter().take_while(|entry| entry.index <= last.max(first));
+        let sizes = wanted.scan(0, |sum, entry| {
+            *sum += entry.size_bytes();
+            Some(*sum)
+        });
+        let fitting = sizes.take_while(|sum| *sum <= bytes_max).count();
+        &rest[..fitting.max(1).min(rest.len())]
     }
 
     /// Takes a write.
@@ -116,6 +147,18 @@ impl Model {
     pub fn members_at(&self, last: Index) -> (Index, Arc<Membership>) {
         let members = self.memberships.iter().rev().find(|(index, _)| *index <= last);
         members.cloned().unwrap_or_else(|| (Index::ZERO, Arc::new(founders())))
+    }
+
+    /// The logs that may be found after a crash in the middle of a call with these writes: after
+    /// none of them, after the first, and so on.
+    pub fn stages(&self, writes: &[Write]) -> Vec<Self> {
+        let mut stages = vec![self.clone()];
+        for write in writes {
+            let mut next = stages[stages.len() - 1].clone();
+            next.apply(write);
+            stages.push(next);
+        }
+        stages
     }
 
     /// Some writes that a node in this state might make; the model takes them.

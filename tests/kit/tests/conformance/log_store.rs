@@ -1,0 +1,36 @@
+//! The suite for logs: ours passes, and careless ones are told what they break.
+
+use raft_testkit::conformance::log_store::{self, Rule};
+use raft_testkit::conformance::wal::WalOnSimDisk;
+
+use crate::careless::{BROKEN, Careless, Fault};
+
+#[test]
+fn our_log_passes() {
+    let checked = log_store::check(&WalOnSimDisk, 0..2);
+    let figures = checked.unwrap_or_else(|violation| panic!("{violation}"));
+    assert!(figures.power_cuts > 1000, "{figures}");
+    // Its owner learns which disk it is, and expects none.
+    assert_eq!(figures.left_out.into_iter().collect::<Vec<_>>(), [Rule::Identity]);
+}
+
+#[test]
+fn a_careful_log_in_memory_passes() {
+    let checked = log_store::check(&Careless(Fault::None), 0..5);
+    let figures = checked.unwrap_or_else(|violation| panic!("{violation}"));
+    assert!(figures.left_out.is_empty(), "{figures}");
+}
+
+#[test]
+fn careless_logs_are_told_which_rule_they_break() {
+    let told = BROKEN.map(|(fault, _)| {
+        let checked = log_store::check(&Careless(fault), 0..5);
+        (fault, checked.map(|_| ()).map_err(|violation| violation.to_string()))
+    });
+    let wrong = told.iter().zip(BROKEN).filter(|((_, told), (_, rule))| match told {
+        Ok(()) => true,
+        Err(told) => !told.starts_with(&format!("broken rule: {rule}\n")),
+    });
+    let wrong: Vec<_> = wrong.map(|(told, _)| told).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
