@@ -24,7 +24,6 @@
 mod dice;
 mod member;
 mod network;
-mod oracles;
 mod perform;
 mod requests;
 mod snapshots;
@@ -40,14 +39,15 @@ use raft_core::{
     Raft, RoleKind, Term, Ticket,
 };
 
+pub use crate::oracles::{Ending, Ledger, Oracles};
 pub use dice::Dice;
 pub use member::{DiskMood, Member};
 pub use network::{Link, Network, Slot};
-pub use oracles::{Ending, Ledger, Oracles};
 pub use store::{File, Image, Store};
 
-use oracles::Step;
 use snapshots::Transfer;
+
+use crate::oracles::Seen as _;
 
 /// The least and the most that something takes.
 pub type Span = (Duration, Duration);
@@ -329,7 +329,8 @@ impl Cluster {
         let now = member.local(clock);
         let raft = Raft::restore(member.config.clone(), saved, seed, now).expect("it can start");
         member.raft = Some(raft);
-        self.oracles.on_start(id, &self.members[&id]);
+        let member = &self.members[&id];
+        self.oracles.on_start(id, member.raft().expect("it runs"), member);
         self.note(id, || "starts".into());
     }
 

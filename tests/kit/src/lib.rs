@@ -5,3 +5,4 @@ pub mod conformance;
 pub mod cuts;
 pub mod disk;
 pub mod history;
+mod oracles;

@@ -6,7 +6,8 @@ use core::time::Duration;
 
 use raft_core::{Config, Entry, Event, Index, Instant, Raft, RequestId, Ticket};
 
-use super::store::Store;
+use super::store::{Image, Store};
+use crate::oracles::Seen;
 
 const MILLION: i128 = 1_000_000;
 
@@ -107,18 +108,6 @@ impl Member {
         self.disk
     }
 
-    /// Its own clock when the cluster's shows `clock`.
-    pub(super) fn local(&self, clock: Instant) -> Instant {
-        let nanos = i128::from(clock.0) * self.pace() / MILLION;
-        Instant(nanos as u64) + self.skew
-    }
-
-    /// What the cluster's clock shows when its own reaches `local`.
-    pub(super) fn global(&self, local: Instant) -> Instant {
-        let nanos = i128::from((local - self.skew).0) * MILLION;
-        Instant(((nanos + self.pace() - 1) / self.pace()) as u64)
-    }
-
     /// How far it goes while the cluster's clock goes a million.
     fn pace(&self) -> i128 {
         MILLION + i128::from(self.rate_ppm)
@@ -132,5 +121,33 @@ impl Member {
 
     pub(super) fn newest_pending(&self) -> Option<Ticket> {
         self.store.pending().last()
+    }
+}
+
+impl Seen for Member {
+    fn run(&self) -> u64 {
+        self.run
+    }
+
+    fn live(&self) -> &Image {
+        self.store.live()
+    }
+
+    fn durable(&self) -> &Image {
+        self.store.durable()
+    }
+
+    fn applied(&self) -> Index {
+        Index(self.machine.len() as u64)
+    }
+
+    fn local(&self, clock: Instant) -> Instant {
+        let nanos = i128::from(clock.0) * self.pace() / MILLION;
+        Instant(nanos as u64) + self.skew
+    }
+
+    fn global(&self, local: Instant) -> Instant {
+        let nanos = i128::from((local - self.skew).0) * MILLION;
+        Instant(((nanos + self.pace() - 1) / self.pace()) as u64)
     }
 }

@@ -2,7 +2,8 @@
 
 use raft_core::{Effect, Event, NodeId, Ticket};
 
-use super::{Cluster, DiskMood, Load, Member, Step, Task};
+use super::{Cluster, DiskMood, Load, Member, Task};
+use crate::oracles::{Seen, Step};
 
 impl Cluster {
     pub(super) fn get_mut(&mut self, id: NodeId) -> &mut Member {
@@ -30,13 +31,18 @@ impl Cluster {
         let mut effects = Vec::new();
         let applied = if let Event::Applied(index) = event { Some(index) } else { None };
         raft.handle(now, event, &mut effects);
-        let step = Step { id, now: self.clock, members: &self.members, effects: &effects };
+        let (members, effects) = (&self.members, effects);
+        let raft = members[&id].raft().expect("it runs");
+        let step = Step { id, now: self.clock, raft, members, effects: &effects };
         self.oracles.observe(&step);
         for effect in effects {
             self.note(id, || format!("   -> {effect:?}"));
             self.perform(id, effect);
         }
-        self.oracles.after(id, &self.members[&id]);
+        let member = &self.members[&id];
+        if let Some(raft) = member.raft() {
+            self.oracles.after(id, raft, member);
+        }
         if let Some(applied) = applied {
             self.after_apply(id, applied);
         }

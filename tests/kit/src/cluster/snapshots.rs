@@ -8,7 +8,7 @@
 
 use core::time::Duration;
 
-use raft_core::{Event, Index, LogPosition, NodeId, Term};
+use raft_core::{Entry, Event, Index, LogPosition, NodeId, Term};
 
 use super::{Cluster, File, Member, Task};
 
@@ -59,7 +59,9 @@ impl Cluster {
     }
 
     pub(super) fn end_build(&mut self, id: NodeId, file: File) {
-        self.oracles.on_snapshot(id, &file);
+        self.oracles.on_snapshot(id, &file.snapshot);
+        let last = file.machine.last().map(Entry::position);
+        assert_eq!(last, Some(file.snapshot.last), "{id:?} takes a snapshot of something else");
         let snapshot = file.snapshot.clone();
         let member = self.get_mut(id);
         member.is_building = false;

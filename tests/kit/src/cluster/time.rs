@@ -5,6 +5,7 @@ use core::time::Duration;
 use raft_core::{Event, Instant, NodeId};
 
 use super::{Cluster, Slot};
+use crate::oracles::Seen;
 
 /// Letting time pass.
 impl Cluster {

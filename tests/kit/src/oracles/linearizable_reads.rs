@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use raft_core::{Effect, Index, NodeId, RequestId, Requests};
 
-use super::Step;
+use super::{Seen, Step};
 
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
@@ -24,7 +24,7 @@ impl Oracle {
         self.floors.retain(|(node, _), _| *node != id);
     }
 
-    pub(super) fn observe(&mut self, step: &Step<'_>) {
+    pub(super) fn observe(&mut self, step: &Step<'_, impl Seen>) {
         for effect in step.effects {
             let &Effect::ReadReady { requests, index, .. } = effect else { continue };
             for request in requests.first.0..requests.end().0 {

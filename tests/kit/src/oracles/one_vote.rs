@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use raft_core::{Effect, Envelope, Message, NodeId, RoleKind, Term};
 
-use super::Step;
+use super::{Seen, Step};
 
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
@@ -13,7 +13,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    pub(super) fn observe(&mut self, step: &Step<'_>) {
+    pub(super) fn observe(&mut self, step: &Step<'_, impl Seen>) {
         for effect in step.effects {
             let Effect::Send(Envelope { to, term, message, .. }) = effect else { continue };
             match message {
@@ -22,7 +22,7 @@ impl Oracle {
                 _ => {}
             }
         }
-        let raft = step.raft();
+        let raft = step.raft;
         if raft.role() == RoleKind::Leader {
             self.note(step.id, raft.term(), step.id);
         }

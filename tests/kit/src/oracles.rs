@@ -1,5 +1,6 @@
-//! Watches a cluster and panics at the first step that breaks a safety property. One small file
-//! for each property; [`Ledger`] is what they share.
+//! Watches a group and panics at the first step that breaks a safety property. One small file
+//! for each property; [`Ledger`] is what they share. They look at cores, logs and effects alone, so
+//! the clusters of cores and the simulator of whole nodes are judged by the same ones.
 
 mod bounded_requests;
 mod configurations;
@@ -17,30 +18,42 @@ mod state_machine_safety;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use raft_core::{Effect, Instant, Membership, NodeId, Raft, Requests};
+use raft_core::{Effect, Index, Instant, Membership, NodeId, Raft, Requests, Snapshot};
 
 pub use bounded_requests::Ending;
 pub use ledger::Ledger;
 
-use super::File;
-use super::member::Member;
+use crate::cluster::Image;
 
-/// One step of one node: what it was told to do just now, before any of it is done.
-pub(super) struct Step<'a> {
-    pub(super) id: NodeId,
-    /// The cluster's clock.
-    pub(super) now: Instant,
-    pub(super) members: &'a BTreeMap<NodeId, Member>,
-    pub(super) effects: &'a [Effect],
+/// What is seen of a node beside its core.
+pub(crate) trait Seen {
+    /// How many times it has started.
+    fn run(&self) -> u64;
+    /// What it has written, durable or not.
+    fn live(&self) -> &Image;
+    /// What would survive a crash.
+    fn durable(&self) -> &Image;
+    /// Its state machine was told to apply everything up to here.
+    fn applied(&self) -> Index;
+    /// Its clock when the true one shows `clock`.
+    fn local(&self, clock: Instant) -> Instant;
+    /// The true clock when its own shows `local`.
+    fn global(&self, local: Instant) -> Instant;
 }
 
-impl<'a> Step<'a> {
-    fn member(&self) -> &'a Member {
-        &self.members[&self.id]
-    }
+/// One step of one node: what it was told to do just now, before any of it is done.
+pub(crate) struct Step<'a, M> {
+    pub(crate) id: NodeId,
+    /// The true clock.
+    pub(crate) now: Instant,
+    pub(crate) raft: &'a Raft,
+    pub(crate) members: &'a BTreeMap<NodeId, M>,
+    pub(crate) effects: &'a [Effect],
+}
 
-    fn raft(&self) -> &'a Raft {
-        self.member().raft().expect("a node that acts runs")
+impl<'a, M> Step<'a, M> {
+    fn member(&self) -> &'a M {
+        &self.members[&self.id]
     }
 }
 
@@ -62,7 +75,7 @@ pub struct Oracles {
 }
 
 impl Oracles {
-    pub(super) fn new(founders: Membership) -> Self {
+    pub(crate) fn new(founders: Membership) -> Self {
         Self {
             ledger: Ledger::new(founders),
             election_safety: Default::default(),
@@ -84,7 +97,7 @@ impl Oracles {
         &self.ledger
     }
 
-    pub(super) fn observe(&mut self, step: &Step<'_>) {
+    pub(crate) fn observe(&mut self, step: &Step<'_, impl Seen>) {
         self.log_matching.observe(&mut self.ledger, step);
         self.configurations.observe(step);
         self.monotone.observe(step);
@@ -100,43 +113,43 @@ impl Oracles {
     }
 
     /// A node has done what it wanted done.
-    pub(super) fn after(&self, id: NodeId, member: &Member) {
-        self.configurations.after(id, member);
+    pub(crate) fn after(&self, id: NodeId, raft: &Raft, member: &impl Seen) {
+        self.configurations.after(id, raft, member);
     }
 
     /// A node has taken a snapshot.
-    pub(super) fn on_snapshot(&self, id: NodeId, file: &File) {
-        self.configurations.on_snapshot(&self.ledger, id, file);
+    pub(crate) fn on_snapshot(&self, id: NodeId, snapshot: &Snapshot) {
+        self.configurations.on_snapshot(&self.ledger, id, snapshot);
     }
 
     /// The disk held this before the cluster began.
-    pub(super) fn on_image(&mut self, entries: &[raft_core::Entry]) {
+    pub(crate) fn on_image(&mut self, entries: &[raft_core::Entry]) {
         self.log_matching.on_image(&mut self.ledger, entries);
     }
 
-    pub(super) fn on_start(&mut self, id: NodeId, member: &Member) {
-        self.monotone.on_start(id, member);
+    pub(crate) fn on_start(&mut self, id: NodeId, raft: &Raft, member: &impl Seen) {
+        self.monotone.on_start(id, raft, member);
     }
 
-    pub(super) fn on_crash(&mut self, id: NodeId) {
+    pub(crate) fn on_crash(&mut self, id: NodeId) {
         self.bounded_requests.on_crash(id);
         self.linearizable_reads.on_crash(id);
     }
 
-    pub(super) fn on_propose(&mut self, id: NodeId, now: Instant, at: Requests, what: &[Bytes]) {
+    pub(crate) fn on_propose(&mut self, id: NodeId, now: Instant, at: Requests, what: &[Bytes]) {
         self.bounded_requests.on_propose(id, now, at, what);
     }
 
-    pub(super) fn on_read(&mut self, id: NodeId, now: Instant, requests: Requests) {
+    pub(crate) fn on_read(&mut self, id: NodeId, now: Instant, requests: Requests) {
         self.bounded_requests.on_read(id, now, requests);
         self.linearizable_reads.on_read(id, requests, self.ledger.committed());
     }
 
-    pub(super) fn on_change(&mut self, id: NodeId, now: Instant, requests: Requests) {
+    pub(crate) fn on_change(&mut self, id: NodeId, now: Instant, requests: Requests) {
         self.bounded_requests.on_change(id, now, requests);
     }
 
-    pub(super) fn on_transfer(&mut self, id: NodeId, now: Instant, requests: Requests) {
+    pub(crate) fn on_transfer(&mut self, id: NodeId, now: Instant, requests: Requests) {
         self.bounded_requests.on_transfer(id, now, requests);
     }
 

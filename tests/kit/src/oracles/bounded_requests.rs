@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use raft_core::{Effect, Index, Instant, NodeId, Outcome, Payload, RequestId, Requests};
 
-use super::{Ledger, Step};
+use super::{Ledger, Seen, Step};
 
 /// How requests ended, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl Oracle {
         self.ending
     }
 
-    pub(super) fn observe(&mut self, ledger: &Ledger, step: &Step<'_>) {
+    pub(super) fn observe(&mut self, ledger: &Ledger, step: &Step<'_, impl Seen>) {
         self.audit(ledger);
         for effect in step.effects {
             match *effect {
@@ -137,7 +137,13 @@ impl Oracle {
         }
     }
 
-    fn check_committed(&mut self, ledger: &Ledger, step: &Step<'_>, what: What, index: Index) {
+    fn check_committed(
+        &mut self,
+        ledger: &Ledger,
+        step: &Step<'_, impl Seen>,
+        what: What,
+        index: Index,
+    ) {
         let committed = ledger.committed_payload(index);
         match what {
             What::Propose(payload) => {
@@ -160,7 +166,7 @@ impl Oracle {
         }
     }
 
-    fn close(&mut self, step: &Step<'_>, requests: Requests) -> Vec<What> {
+    fn close(&mut self, step: &Step<'_, impl Seen>, requests: Requests) -> Vec<What> {
         assert!(requests.count > 0, "{:?} ends nothing", step.id);
         let numbers = requests.first.0..requests.end().0;
         let close = |number| {
@@ -170,7 +176,7 @@ impl Oracle {
         numbers.map(close).collect()
     }
 
-    fn forbid(&mut self, step: &Step<'_>, requests: Requests) {
+    fn forbid(&mut self, step: &Step<'_, impl Seen>, requests: Requests) {
         for what in self.close(step, requests) {
             let What::Propose(payload) = what else { continue };
             let place = self.places.get(&payload);

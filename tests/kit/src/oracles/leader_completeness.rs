@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use raft_core::{Index, NodeId, RoleKind, Term};
 
-use super::{Ledger, Step};
+use super::{Ledger, Seen, Step};
 
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
@@ -14,8 +14,8 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    pub(super) fn observe(&mut self, ledger: &Ledger, step: &Step<'_>) {
-        let raft = step.raft();
+    pub(super) fn observe(&mut self, ledger: &Ledger, step: &Step<'_, impl Seen>) {
+        let raft = step.raft;
         if raft.role() != RoleKind::Leader || self.seen.get(&step.id) == Some(&raft.term()) {
             return;
         }

@@ -6,7 +6,7 @@
 
 use raft_core::{Effect, Entry, Term};
 
-use super::{Ledger, Step};
+use super::{Ledger, Seen, Step};
 
 #[derive(Clone, Debug, Default)]
 pub struct Oracle;
@@ -20,11 +20,11 @@ impl Oracle {
         }
     }
 
-    pub(super) fn observe(&mut self, ledger: &mut Ledger, step: &Step<'_>) {
+    pub(super) fn observe(&mut self, ledger: &mut Ledger, step: &Step<'_, impl Seen>) {
         for effect in step.effects {
             let Effect::Persist(write) = effect else { continue };
             let Some(first) = write.entries.first() else { continue };
-            let log = step.member().store().live();
+            let log = step.member().live();
             let last = write.truncate.unwrap_or(log.last_index());
             assert_eq!(first.index, last.next(), "a log has no gaps: {:?}", step.id);
             let mut before = log.term_at(first.index.prev()).expect("a log has no gaps");

@@ -4,17 +4,16 @@
 
 use std::sync::Arc;
 
-use raft_core::{Effect, Index, Membership, NodeId, Payload, RoleKind};
+use raft_core::{Effect, Index, Membership, NodeId, Payload, Raft, RoleKind, Snapshot};
 
-use super::{Ledger, Member, Step};
-use crate::cluster::File;
+use super::{Ledger, Seen, Step};
 
 #[derive(Clone, Debug, Default)]
 pub struct Oracle;
 
 impl Oracle {
-    pub(super) fn observe(&mut self, step: &Step<'_>) {
-        let (raft, log) = (step.raft(), step.member().store().live());
+    pub(super) fn observe(&mut self, step: &Step<'_, impl Seen>) {
+        let (raft, log) = (step.raft, step.member().live());
         for effect in step.effects {
             let Effect::Persist(write) = effect else { continue };
             let kept = write.truncate.unwrap_or(log.last_index());
@@ -38,24 +37,22 @@ impl Oracle {
     }
 
     /// What a node has in force is what its disk will hold.
-    pub(super) fn after(&self, id: NodeId, member: &Member) {
-        let Some(raft) = member.raft() else { return };
+    pub(super) fn after(&self, id: NodeId, raft: &Raft, member: &impl Seen) {
         if raft.deadline().is_none() {
             return; // Its storage has failed.
         }
-        let (index, membership) = member.store().live().membership();
+        let (index, membership) = member.live().membership();
         assert_eq!(raft.membership_index(), index, "{id:?} has another one in force");
         assert_eq!(raft.membership(), membership, "{id:?} has another one in force");
     }
 
     /// A snapshot says who the members were at its end.
-    pub(super) fn on_snapshot(&self, ledger: &Ledger, id: NodeId, file: &File) {
-        let snapshot = &file.snapshot;
+    pub(super) fn on_snapshot(&self, ledger: &Ledger, id: NodeId, snapshot: &Snapshot) {
         let (index, membership) = ledger.membership_at(snapshot.last.index);
         assert_eq!(snapshot.membership_index, index, "{id:?} keeps an older configuration");
         assert_eq!(&snapshot.membership, membership, "{id:?} keeps another configuration");
-        let last = file.machine.last().map(raft_core::Entry::position);
-        assert_eq!(last, Some(snapshot.last), "{id:?} takes a snapshot of something else");
+        let term = ledger.committed_term(snapshot.last.index);
+        assert_eq!(term, Some(snapshot.last.term), "{id:?} takes a snapshot of something else");
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use raft_core::{Effect, Index, LogPosition, NodeId, Raft, RoleKind};
 
-use super::{Ledger, Member, Step};
+use super::{Ledger, Seen, Step};
 
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
@@ -22,8 +22,8 @@ impl Oracle {
         self.installed
     }
 
-    pub(super) fn observe_commit(&mut self, ledger: &mut Ledger, step: &Step<'_>) {
-        let (raft, run) = (step.raft(), step.member().run());
+    pub(super) fn observe_commit(&mut self, ledger: &mut Ledger, step: &Step<'_, impl Seen>) {
+        let (raft, run) = (step.raft, step.member().run());
         let (commit, mut from) = (raft.commit_index(), Index::ZERO);
         if let Some(&(known, seen)) = self.seen.get(&step.id)
             && known == run
@@ -44,7 +44,7 @@ impl Oracle {
                 step.members.get(&voter).is_some_and(|member| holds(member, raft, commit))
             };
             // The configuration in force when this step began: what it appends counts later.
-            let (_, membership) = step.member().store().live().membership();
+            let (_, membership) = step.member().live().membership();
             assert!(
                 membership.has_quorum(holds),
                 "{:?} commits {commit:?}, which is not durable on a majority of {membership:?}",
@@ -62,12 +62,12 @@ impl Oracle {
         }
     }
 
-    pub(super) fn observe_apply(&mut self, ledger: &Ledger, step: &Step<'_>) {
+    pub(super) fn observe_apply(&mut self, ledger: &Ledger, step: &Step<'_, impl Seen>) {
         let member = step.member();
         let mut next = member.applied().next();
         for effect in step.effects {
             if let &Effect::Install { last } = effect {
-                let durable = member.store().durable().snapshot().last;
+                let durable = member.durable().snapshot().last;
                 assert_eq!(durable, last, "{:?} installs what is not marked", step.id);
                 assert!(last.index >= next, "{:?} applies in order, and once", step.id);
                 next = last.index.next();
@@ -77,7 +77,7 @@ impl Oracle {
             assert_eq!(first, next, "{:?} applies in order, and once", step.id);
             assert!(first <= last, "{:?} applies something", step.id);
             for index in (first.0..=last.0).map(Index) {
-                let durable = member.store().durable().term_at(index);
+                let durable = member.durable().term_at(index);
                 assert_eq!(
                     durable,
                     ledger.committed_term(index),
@@ -92,8 +92,8 @@ impl Oracle {
 
 /// Whether a member holds the entry at `index` durably, or says that it did before its log was
 /// damaged: it then votes for nobody who does not.
-fn holds(member: &Member, raft: &Raft, index: Index) -> bool {
-    let (image, term) = (member.store().durable(), raft.term_at(index));
+fn holds(member: &impl Seen, raft: &Raft, index: Index) -> bool {
+    let (image, term) = (member.durable(), raft.term_at(index));
     let claims = image
         .claim()
         .is_some_and(|claim| term.is_some_and(|term| claim.last >= LogPosition { term, index }));

@@ -4,25 +4,25 @@
 
 use raft_core::{AppendReply, Effect, Envelope, Message, NodeId, RoleKind};
 
-use super::{Ledger, Step};
+use super::{Ledger, Seen, Step};
 
 #[derive(Clone, Debug, Default)]
 pub struct Oracle;
 
 impl Oracle {
-    pub(super) fn observe(&mut self, ledger: &Ledger, step: &Step<'_>) {
-        let (raft, id) = (step.raft(), step.id);
+    pub(super) fn observe(&mut self, ledger: &Ledger, step: &Step<'_, impl Seen>) {
+        let (raft, id) = (step.raft, step.id);
         for effect in step.effects {
             let Effect::Send(Envelope { to, term, message, .. }) = effect else { continue };
             match message {
                 Message::VoteReply { granted: true } => self.voted(step, *to, "grants"),
                 Message::Vote { last, .. } => {
                     self.voted(step, id, "stands");
-                    let durable = step.member().store().durable().term_at(last.index);
+                    let durable = step.member().durable().term_at(last.index);
                     assert_eq!(durable, Some(last.term), "{id:?} stands with a log it may lose");
                 }
                 Message::AppendReply(AppendReply::Accept { matched }) => {
-                    let image = step.member().store().durable();
+                    let image = step.member().durable();
                     if *matched < image.base().index {
                         continue; // A snapshot covers it.
                     }
@@ -42,9 +42,9 @@ impl Oracle {
         }
     }
 
-    fn voted(&self, step: &Step<'_>, candidate: NodeId, verb: &str) {
-        let durable = step.member().store().durable().hard_state;
-        let (term, id) = (step.raft().term(), step.id);
+    fn voted(&self, step: &Step<'_, impl Seen>, candidate: NodeId, verb: &str) {
+        let durable = step.member().durable().hard_state;
+        let (term, id) = (step.raft.term(), step.id);
         assert_eq!(
             (durable.term, durable.vote),
             (term, Some(candidate)),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use raft_core::{NodeId, RoleKind, Term};
 
-use super::Step;
+use super::{Seen, Step};
 
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
@@ -12,8 +12,8 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    pub(super) fn observe(&mut self, step: &Step<'_>) {
-        let raft = step.raft();
+    pub(super) fn observe(&mut self, step: &Step<'_, impl Seen>) {
+        let raft = step.raft;
         if raft.role() == RoleKind::Leader {
             let leader = *self.leaders.entry(raft.term()).or_insert(step.id);
             assert_eq!(leader, step.id, "Election Safety: two leaders of {:?}", raft.term());

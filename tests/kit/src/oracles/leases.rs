@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use raft_core::{Effect, Envelope, Instant, Message, NodeId, Term};
 
-use super::{Ledger, Step};
+use super::{Ledger, Seen, Step};
 
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
@@ -23,8 +23,8 @@ impl Oracle {
         self.served
     }
 
-    pub(super) fn observe(&mut self, ledger: &Ledger, step: &Step<'_>) {
-        let (raft, member) = (step.raft(), step.member());
+    pub(super) fn observe(&mut self, ledger: &Ledger, step: &Step<'_, impl Seen>) {
+        let (raft, member) = (step.raft, step.member());
         let local = member.local(step.now);
         let holder = (step.id, raft.term());
         for effect in step.effects {
