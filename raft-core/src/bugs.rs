@@ -37,7 +37,7 @@ macro_rules! seeded {
 mod list;
 
 #[cfg(seeded_bugs)]
-pub use list::Bug;
+pub use list::{Bug, Room};
 #[cfg(seeded_bugs)]
 pub use switch::{is_on, set};
 

@@ -46,6 +46,9 @@ impl Follower {
     pub(crate) fn on_append(&mut self, node: &mut Node, leader: NodeId, append: Append) {
         self.on_leader(node, leader);
         let (previous, covered) = (append.previous, append.last_covered());
+        if seeded!(CommitsUnproven) {
+            node.commit_up_to(append.commit.min(node.log.last_index()));
+        }
         let below = previous.index < node.commit && !seeded!(TruncatesCommitted);
         let entries = if below { above(append.entries, node.commit) } else { append.entries };
         // What is committed here is equal in every leader's log (Raft §5.4, Leader
@@ -60,11 +63,9 @@ impl Follower {
         };
         node.change(change);
         // Only what this message proved equal is known to be the leader's.
-        let proven = if seeded!(CommitsUnproven) { append.commit } else { covered };
-        node.commit_up_to(append.commit.min(proven).min(node.log.last_index()));
+        node.commit_up_to(append.commit.min(covered).min(node.log.last_index()));
         // A promise, because the leader will count us.
-        let proven = if seeded!(AcksWholeLog) { node.log.last_index() } else { covered };
-        let matched = proven.max(node.commit);
+        let matched = covered.max(node.commit);
         node.promise(leader, Message::AppendReply(AppendReply::Accept { matched }));
     }
 

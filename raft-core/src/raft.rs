@@ -17,7 +17,7 @@ use crate::node::Node;
 use crate::reads::Reader;
 use crate::{
     Config, ConfigError, Effect, Event, Index, Instant, Refusal, Requests, RoleChange, RoleKind,
-    Saved, Ticket,
+    Saved, Ticket, seeded,
 };
 
 /// One node of a Raft group.
@@ -131,6 +131,7 @@ impl Raft {
     /// is ignored, a refusal is an effect. `now` never goes back; an older one counts as the
     /// newest seen.
     pub fn handle(&mut self, now: Instant, event: Event, effects: &mut Vec<Effect>) {
+        assert!(!seeded!(Canary), "the canary");
         let before = self.node.config.check_invariants.then(|| Summary::of(self));
         mem::swap(&mut self.node.effects, effects);
         self.node.now.0 = self.node.now.0.max(now);

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use raft_core::{Entry, Index, LogPosition, LogReader, Payload, SnapshotStore};
+use raft_core::{Entry, Index, LogPosition, LogReader, Payload, SnapshotStore, seeded};
 
 use crate::driver::{Batch, Progress, Task};
 use crate::machine::{Applied, StateMachine};
@@ -189,6 +189,7 @@ impl<W, S: StateMachine> Feed<'_, W, S> {
     ) -> Result<u64, Failure> {
         let Some(newest) = entries.last() else { return Ok(0) };
         let held = entries.partition_point(|entry| entry.index <= self.holding.index);
+        let held = if seeded!(AppliedAgain) { 0 } else { held };
         let entries = &entries[held..];
         let Holding { machine, index } = &mut *self.holding;
         if entries.is_empty() {

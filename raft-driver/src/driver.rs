@@ -23,7 +23,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use raft_core::{
     Effect, Entries, Event, Index, Instant, LogPosition, Message, Outcome, Raft, Refusal, Requests,
-    RoleKind, Snapshot,
+    RoleKind, Snapshot, seeded,
 };
 
 use crate::waiters::Waiters;
@@ -325,6 +325,9 @@ impl<W> Driver<W> {
         match effect {
             Effect::Persist(write) => {
                 self.snapshots.on_write(&write);
+                if seeded!(OldSnapshotGoesTooEarly) {
+                    self.snapshots.on_persisted(write.ticket, &mut work.snapshots);
+                }
                 work.writes.push(write);
             }
             Effect::Send(envelope) => work.sends.push(envelope),
@@ -394,7 +397,7 @@ impl<W> Driver<W> {
         let applied = self.raft.applied_index();
         let confirmed = &mut self.confirmed;
         self.waiters.take(requests, |_, (_, reader)| {
-            if index <= applied {
+            if index <= applied || seeded!(ReadBeforeApplied) {
                 work.ended.push((reader, Ending::Readable { index: applied, until }));
             } else {
                 let at = confirmed.partition_point(|other| other.index <= index);

@@ -21,7 +21,7 @@ mod table;
 use std::fmt::Display;
 use std::io::{Cursor, Read};
 
-use raft_core::{Entry, Index, Payload};
+use raft_core::{Entry, Index, Payload, seeded};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -213,7 +213,7 @@ where
         let table = self.codec.decode(&bytes);
         let table = table.map_err(|error| SessionMachineError::Table(error.to_string()))?;
         self.machine.restore(applied, state).map_err(SessionMachineError::Machine)?;
-        self.table = table;
+        self.table = if seeded!(SessionsNotInSnapshot) { Table::default() } else { table };
         Ok(())
     }
 }

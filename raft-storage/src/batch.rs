@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use raft_core::{Entry, HardState, LogPosition, NodeId, Payload, SnapshotMark, Write};
+use raft_core::{Entry, HardState, LogPosition, NodeId, Payload, SnapshotMark, Write, seeded};
 
 use crate::check::link;
 use crate::frame::{Commit, Frame, Kind, Promise, encode_mark};
@@ -32,6 +32,7 @@ impl Batch {
         self.clear(state.chain);
         // Of several hard states that become durable together only the last one matters.
         let newest = writes.iter().rposition(|write| write.hard_state.is_some());
+        let newest = newest.filter(|_| !seeded!(HardStateLost));
         for (number, write) in writes.iter().enumerate() {
             if let Some(last) = write.truncate.filter(|&last| last < state.log.last_index()) {
                 let term = state.log.term_at(last).expect("a cut stays inside the log");

@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use raft_core::{Claim, Entries, HardState, Index, LogPosition, LogStore, SnapshotMark};
-use raft_core::{SnapshotSource, TermRuns, Ticket, Write};
+use raft_core::{SnapshotSource, TermRuns, Ticket, Write, seeded};
 
 use crate::disk::{Access, Disk, read_full, write_full};
 use crate::error::{Damage, DiskError, OpenError, SnapshotError, WalError};
@@ -120,7 +120,7 @@ pub(crate) fn plan(
     // The log is known to have held this; an older claim may reach further still.
     let claim = meta.claim.map_or(ending.last, |claim| claim.last.max(ending.last));
     let words = words(&damage, kind, claim, snapshot.as_ref().map(|it| it.last));
-    meta.claim = Some(Claim { last: claim });
+    meta.claim = (!seeded!(DamageTakenForAbsence)).then_some(Claim { last: claim });
     meta.repair = Some(Repair { number, kind, promise: ending.promise, snapshot });
     Ok(vec![words])
 }

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use raft_core::{
-    HardState, Index, LogPosition, Membership, MembershipDecodeError, NodeId, SnapshotMark,
+    HardState, Index, LogPosition, Membership, MembershipDecodeError, NodeId, SnapshotMark, seeded,
 };
 
 use crate::check::link;
@@ -184,7 +184,11 @@ impl<'a> Replay<'a> {
             let start = stream.sector();
             complete = match self.batch(&mut stream) {
                 Ok(()) => true,
-                Err(Stop::Hole { .. }) => false,
+                Err(Stop::Hole { .. }) => {
+                    let steps = self.steps.iter().filter(|_| seeded!(TornBatchTaken));
+                    steps.for_each(|step| drop(self.state.apply(step)));
+                    false
+                }
                 Err(stop) => return Err(self.failure(&segment, stop)),
             };
             if complete {
@@ -351,7 +355,9 @@ pub(crate) fn read_steps(
         }
         Kind::Truncate | Kind::Commit => {
             stream.payload(frame, |_| {})?;
-            steps.push(Step::Truncate(position));
+            if !seeded!(CutNotReplayed) {
+                steps.push(Step::Truncate(position));
+            }
         }
     }
     Ok(())

@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use raft_core::{
-    LogPosition, Snapshot, SnapshotOffer, SnapshotSink, SnapshotSource, SnapshotStore,
+    LogPosition, Snapshot, SnapshotOffer, SnapshotSink, SnapshotSource, SnapshotStore, seeded,
 };
 
 use crate::disk::{Disk, list_or_empty};
@@ -185,7 +185,8 @@ impl SnapshotStore for Snapshots {
 
     fn receive(&self, offer: &SnapshotOffer) -> Result<Box<dyn SnapshotSink>, StoreError> {
         let turn = self.place.next_turn();
-        let name = Name::Receiving(offer.snapshot.last, offer.transfer);
+        let transfer = if seeded!(ChunksOfAnotherTransfer) { 0 } else { offer.transfer };
+        let name = Name::Receiving(offer.snapshot.last, transfer);
         self.place.remove(|other| matches!(other, Name::Receiving(..)) && *other != name)?;
         let path = self.place.dir.join(name.file());
         Ok(Box::new(Sink::receiving(Arc::clone(&self.place), path, offer, turn)?))

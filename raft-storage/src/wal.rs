@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use raft_core::{Claim, LogStore, Membership, Write};
+use raft_core::{Claim, LogStore, Membership, Write, seeded};
 
 use crate::batch::Batch;
 use crate::disk::{Disk, DiskLock, write_full};
@@ -128,7 +128,13 @@ impl Wal {
         let bytes = self.batch.sealed(segment.salt, self.end, self.ahead.batch);
         write_full(&*segment.file, bytes, offset)
             .map_err(|error| segment.error("write", offset, error))?;
-        segment.file.sync_data().map_err(|error| segment.error("sync", offset, error))?;
+        if !seeded!(BatchNotSynced) {
+            let mut synced = segment.file.sync_data();
+            if synced.is_err() && seeded!(FailedSyncRetried) {
+                synced = segment.file.sync_data();
+            }
+            synced.map_err(|error| segment.error("sync", offset, error))?;
+        }
 
         let mut map = lock(&self.map);
         let mut marked = false;
@@ -163,7 +169,9 @@ impl Wal {
         let unused = lock(&self.map).take_unused();
         let Some(last) = unused.last() else { return Ok(()) };
         self.meta.first_segment = last.number + 1;
-        self.write_meta()?;
+        if !seeded!(SegmentsGoTooEarly) {
+            self.write_meta()?;
+        }
         tracing::info!(segments = unused.len(), base = ?self.state.log.base(), "forgot old entries");
         self.preparer.remove(unused.iter().map(|segment| segment.path.clone()));
         Ok(())

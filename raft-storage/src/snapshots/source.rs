@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use raft_core::{LogPosition, Snapshot, SnapshotSource};
+use raft_core::{LogPosition, Snapshot, SnapshotSource, seeded};
 
 use super::StoreError;
 use super::format::{
@@ -121,7 +121,8 @@ impl SnapshotFile {
         bytes.resize(length, 0);
         let read = read_full(&*self.file, bytes, offset)
             .map_err(|error| DiskError::new("read", &self.path, offset, error))?;
-        if read != length || !is_sound(bytes, self.salt, number) {
+        let is_sound = is_sound(bytes, self.salt, number) || seeded!(SnapshotBlocksNotChecked);
+        if read != length || !is_sound {
             let reason = "the block is not what was written";
             return Err(damage(&self.path, self.header.snapshot.last, offset, reason));
         }
