@@ -57,6 +57,16 @@ impl<'a, M> Step<'a, M> {
     }
 }
 
+/// Whether `agrees` holds for more than half of the voters, in a joint phase of both configurations.
+/// Counted anew: how the core counts is among what is judged.
+fn has_quorum(membership: &Membership, agrees: impl Fn(NodeId) -> bool) -> bool {
+    let most = |voters: Vec<NodeId>| {
+        2 * voters.iter().filter(|voter| agrees(**voter)).count() > voters.len()
+    };
+    let outgoing: Vec<NodeId> = membership.outgoing().collect();
+    most(membership.voters().collect()) && (outgoing.is_empty() || most(outgoing))
+}
+
 /// All oracles. They outlive crashes: what a node promised once binds it for ever.
 #[derive(Clone, Debug)]
 pub struct Oracles {

@@ -1,15 +1,22 @@
 //! **One change of the members at a time** (Raft §6, thesis §4): along every log, voters change
 //! only through a joint phase; a leader appends the next configuration only when the one before
-//! it is committed; and the newest one in snapshot and log is in force, committed or not.
+//! it is committed; and the newest one in snapshot and log is in force, committed or not. Who is to
+//! vote holds at least what the log held when it was added (thesis §4.2.1).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use raft_core::{Effect, Index, Membership, NodeId, Payload, Raft, RoleKind, Snapshot};
+use raft_core::{
+    Effect, Entry, Index, Membership, NodeId, Payload, Raft, RoleKind, Snapshot, Standing,
+};
 
 use super::{Ledger, Seen, Step};
 
 #[derive(Clone, Debug, Default)]
-pub struct Oracle;
+pub struct Oracle {
+    /// Where each learner stands in some log for the first time.
+    learners: BTreeMap<NodeId, Index>,
+}
 
 impl Oracle {
     pub(super) fn observe(&mut self, step: &Step<'_, impl Seen>) {
@@ -30,8 +37,35 @@ impl Oracle {
                     let commit = raft.commit_index();
                     let own = raft.term_at(commit) == Some(raft.term());
                     assert!(before <= commit && own, "{:?} begins two changes at once", step.id);
+                    self.observe_learners(step, entry, &known, membership);
                 }
                 (before, known) = (entry.index, Arc::clone(membership));
+            }
+        }
+    }
+
+    fn observe_learners(
+        &mut self,
+        step: &Step<'_, impl Seen>,
+        entry: &Entry,
+        before: &Membership,
+        after: &Membership,
+    ) {
+        for member in after.members() {
+            match member.standing {
+                Standing::Learner { .. } => {
+                    let first = self.learners.entry(member.id).or_insert(entry.index);
+                    *first = entry.index.min(*first);
+                }
+                Standing::Joining if before.is_learner(member.id) => {
+                    let (id, needed) = (member.id, self.learners.get(&member.id).copied());
+                    let keeps_up = step.members.get(&id).is_some_and(|learner| {
+                        let log = learner.durable();
+                        Some(log.last_index()) >= needed || log.claim().is_some()
+                    });
+                    assert!(keeps_up, "{:?} lets {id:?} vote, which lacks {needed:?}", step.id);
+                }
+                Standing::Joining | Standing::Voter { .. } | Standing::Leaving(_) => {}
             }
         }
     }

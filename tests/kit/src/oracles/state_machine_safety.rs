@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use raft_core::{Effect, Index, LogPosition, NodeId, Raft, RoleKind};
 
-use super::{Ledger, Seen, Step};
+use super::{Ledger, Seen, Step, has_quorum};
 
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
@@ -46,7 +46,7 @@ impl Oracle {
             // The configuration in force when this step began: what it appends counts later.
             let (_, membership) = step.member().live().membership();
             assert!(
-                membership.has_quorum(holds),
+                has_quorum(membership, holds),
                 "{:?} commits {commit:?}, which is not durable on a majority of {membership:?}",
                 step.id
             );
