@@ -1,71 +1,22 @@
-//! Networks that are broken for good, but not for everybody: as long as some majority of nodes
-//! hear one another, both ways, there is a leader and it commits (Cloudflare, 2020-11-02).
-//!
-//! ```text
-//!   N1 ─── N2 ─── N3        {N2 N3 N4} is a majority of five whose links all work;
-//!            ╲   ╱          every other link works, works one way, or does not
-//!             N4       N5
-//! ```
+//! As long as some majority of nodes hear one another, both ways, there is a leader and it
+//! commits: see [`partitions`](raft_testkit::cluster::partitions).
 
 // scenario B12
 
-use std::time::Duration;
-
-use raft_testkit::cluster::{Cluster, Dice, Options, node};
-
-/// Breaks links for good. Returns the majority whose links all work.
-fn break_links(cluster: &mut Cluster, dice: &mut Dice, nodes: u64, one_way: bool) -> Vec<u64> {
-    let mut others: Vec<u64> = (1..=nodes).collect();
-    let mut majority = Vec::new();
-    while (majority.len() as u64) < nodes / 2 + 1 {
-        majority.push(others.swap_remove(dice.below(others.len() as u64) as usize));
-    }
-    for one in 1..=nodes {
-        for other in one + 1..=nodes {
-            if majority.contains(&one) && majority.contains(&other) {
-                continue;
-            }
-            let (there, back) = (dice.chance(500), dice.chance(500));
-            let back = if one_way { back } else { there };
-            for (is_cut, link) in [(there, (one, other)), (back, (other, one))] {
-                if is_cut {
-                    cluster.network().cut((node(link.0), node(link.1)));
-                }
-            }
-        }
-    }
-    majority
-}
-
-fn survive(seed: u64, one_way: bool) {
-    let mut dice = Dice::new(seed);
-    let nodes = dice.pick(&[3, 4, 5, 5, 7]);
-    let mut cluster = Cluster::new(Options { nodes, seed, ..Options::default() });
-    cluster.run_for(Duration::from_secs(4));
-    let majority = break_links(&mut cluster, &mut dice, nodes, one_way);
-    cluster.run_for(Duration::from_secs(12));
-    let before = (cluster.oracles().ledger().committed(), cluster.term());
-    for (number, id) in cluster.ids().into_iter().enumerate() {
-        cluster.propose(id, [format!("x{number}")]);
-    }
-    cluster.run_for(Duration::from_secs(12));
-    let after = (cluster.oracles().ledger().committed(), cluster.term());
-    assert!(after.0 > before.0, "seed {seed}: {majority:?} commit nothing");
-    assert!(after.1.0 <= before.1.0 + 1, "seed {seed}: terms climb from {:?}", before.1);
-}
+use raft_testkit::cluster::partitions::{Break, survive};
 
 const SEEDS: u64 = if cfg!(debug_assertions) { 25 } else { 1000 };
 
 #[test]
 fn a_majority_that_is_connected_makes_progress() {
     for seed in 0..SEEDS {
-        survive(seed, false);
+        survive(seed, Break::BothWays);
     }
 }
 
 #[test]
 fn so_it_does_where_links_work_one_way() {
     for seed in 0..SEEDS {
-        survive(seed, true);
+        survive(seed, Break::OneWay);
     }
 }

@@ -24,6 +24,7 @@
 mod dice;
 mod member;
 mod network;
+pub mod partitions;
 mod perform;
 mod requests;
 mod snapshots;
