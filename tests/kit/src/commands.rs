@@ -1,4 +1,5 @@
 //! What the command line can do, one file each.
 
+pub(crate) mod bugs;
 pub(crate) mod cuts;
 pub(crate) mod storm;

@@ -5,4 +5,5 @@ pub mod conformance;
 pub mod cuts;
 pub mod disk;
 pub mod history;
+pub mod hunt;
 mod oracles;

@@ -17,12 +17,14 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Bugs(commands::bugs::Arguments),
     Cuts(commands::cuts::Arguments),
     Storm(commands::storm::Arguments),
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
+        Command::Bugs(arguments) => commands::bugs::run(&arguments),
         Command::Cuts(arguments) => commands::cuts::run(&arguments),
         Command::Storm(arguments) => commands::storm::run(&arguments),
     }
