@@ -43,7 +43,8 @@ pub use membership::{
 };
 pub use message::{Append, AppendReply, Envelope, Lane, Message};
 pub use ports::{
-    LogReader, LogStore, SnapshotOffer, SnapshotSink, SnapshotSource, SnapshotStore, Transport,
+    LogReader, LogStore, SnapshotOffer, SnapshotSink, SnapshotSource, SnapshotStore,
+    SnapshotStoreError, Transport,
 };
 pub use raft::{Raft, RestoreError};
 pub use saved::{Claim, HardState, Saved, Snapshot, SnapshotMark, TermRuns};

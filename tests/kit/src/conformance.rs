@@ -17,6 +17,7 @@ use raft_core::{LogStore, Write};
 
 pub mod log_store;
 mod model;
+pub mod snapshot_store;
 pub mod wal;
 pub mod writes;
 

@@ -4,11 +4,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use raft_core::{Index, LogPosition, Membership, Saved, Snapshot, SnapshotSource, SnapshotStore};
+use raft_core::{
+    Index, LogPosition, LogStore, Membership, Saved, Snapshot, SnapshotSource, SnapshotStore,
+};
 use raft_storage::{Disk, Identity, Options, Owner, Preparation, Wal};
 
 use super::log_store::{self, Failure, Stranger};
-use super::writes::{founders, node};
+use super::snapshot_store;
+use super::writes::{founders, mark, node};
 use crate::disk::{Fault, Operation, SimDisk};
 
 /// The log of node 1, in segments as small as they can be.
@@ -134,5 +137,53 @@ impl log_store::Harness for WalOnSimDisk {
 
     fn retain(&self, wal: &Wal, last: LogPosition) {
         wal.snapshots().retain(last).expect("a healthy disk");
+    }
+}
+
+impl snapshot_store::Harness for WalOnSimDisk {
+    type Home = Wal;
+    type Medium = SimDisk;
+
+    fn medium(&self) -> SimDisk {
+        log_store::Harness::medium(self)
+    }
+
+    fn open(&self, disk: &SimDisk) -> Result<Wal, String> {
+        let options = Self::options(disk);
+        let exists = Wal::exists(Self::dir(), &options).map_err(|error| error.to_string())?;
+        let opened = match exists {
+            true => Wal::open(Self::dir(), Self::identity().owner(), &options)
+                .map_err(|error| error.to_string()),
+            false => Wal::create(Self::dir(), Self::identity(), &founders(), &options)
+                .map_err(|error| error.to_string()),
+        };
+        Ok(opened?.0)
+    }
+
+    fn snapshots(&self, wal: &Wal) -> Arc<dyn SnapshotStore> {
+        Arc::new(wal.snapshots())
+    }
+
+    fn mark(&self, wal: &mut Wal, snapshot: &Snapshot) {
+        let members = (snapshot.membership_index, Arc::clone(&snapshot.membership));
+        wal.persist(&[mark(snapshot.last, snapshot.last, members)]).expect("a healthy disk");
+    }
+
+    fn moments(&self, disk: &SimDisk) -> usize {
+        log_store::Harness::moments(self, disk)
+    }
+
+    fn power_cut(&self, disk: &SimDisk, moment: usize, seed: u64) -> Option<SimDisk> {
+        log_store::Harness::power_cut(self, disk, moment, seed)
+    }
+
+    fn damage(&self, disk: &SimDisk, seed: u64) -> bool {
+        let is_snapshot = |path: &Path| path.extension().is_some_and(|it| it == "snap");
+        let newest = disk.files().into_iter().rfind(|(path, _)| is_snapshot(path));
+        let (path, bytes) = newest.expect("a snapshot was published");
+        // All over the file, its first and its last bytes too.
+        let last = bytes.len() as u64 - 1;
+        disk.corrupt(&path, seed * 2_654_435_761 % (last + 1), |byte| byte ^ 0x10);
+        true
     }
 }

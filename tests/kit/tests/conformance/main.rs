@@ -2,3 +2,4 @@
 
 mod careless;
 mod log_store;
+mod snapshot_store;

@@ -65,22 +65,6 @@ fn files(disk: &SimDisk, ending: &str) -> Vec<String> {
     names.collect()
 }
 
-#[test]
-fn a_snapshot_comes_back_whatever_its_size_and_however_it_is_read() {
-    for size in [0, 1, 511, 65527, 65528, 65529, 131_056, 200_000] {
-        let disk = SimDisk::new();
-        let (wal, body) = (create(&disk), bytes(size));
-        build(&wal.snapshots(), at(7, 2), &body);
-        let source = newest(&wal.snapshots());
-        assert_eq!((source.snapshot(), source.len_bytes()), (&snapshot(at(7, 2)), size as u64));
-        for piece in [1 << 20, 65528, 4096, 1000] {
-            assert_eq!(read_all(&*source, piece).expect("sound"), body);
-        }
-        wal.snapshots().verify(at(7, 2)).expect("sound");
-        assert_eq!(source.read_at(size as u64 + 5, &mut [0; 9]).expect("past the end"), 0);
-    }
-}
-
 // A damaged block is noticed, and not one byte of it is handed on.
 #[test]
 fn every_changed_byte_is_noticed() {
