@@ -248,4 +248,30 @@ mod tests {
             assert_eq!(refused, Err(ConfigError::LimitZero(name)));
         }
     }
+    #[test]
+    fn a_disk_has_two_heartbeats_to_answer_in() {
+        for (millis, outcome) in
+            [(199, Err(ConfigError::StallTooShort)), (200, Ok(())), (201, Ok(()))]
+        {
+            let validated = with(|config| {
+                config.heartbeat_interval = Duration::from_millis(100);
+                config.disk_stall_timeout = Duration::from_millis(millis);
+            });
+            assert_eq!(validated, outcome, "{millis} ms");
+        }
+    }
+
+    #[test]
+    fn a_lease_is_shorter_than_the_election_timeout_and_needs_a_quorum_that_is_heard() {
+        let lease = |margin, check_quorum| {
+            with(|config| {
+                config.lease = Some(Lease { clock_error_ppm: 500, margin });
+                config.check_quorum = check_quorum;
+            })
+        };
+        let (short, long) = (Duration::from_millis(50), Duration::from_secs(100));
+        assert_eq!(lease(short, true), Ok(()));
+        assert_eq!(lease(long, true), Err(ConfigError::LeaseEmpty));
+        assert_eq!(lease(short, false), Err(ConfigError::LeaseWithoutCheckQuorum));
+    }
 }

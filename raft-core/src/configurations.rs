@@ -54,3 +54,37 @@ impl Configurations {
         self.0.push((index, membership));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NodeId;
+
+    /// Groups of one, two and three voters, from these indexes on.
+    fn configurations(starts: [u64; 3]) -> Configurations {
+        let group = |voters| Membership::new((1..=voters).filter_map(NodeId::new));
+        let group = |(start, voters)| (Index(start), Arc::new(group(voters).expect("voters")));
+        Configurations::new(starts.into_iter().zip(1..).map(group).collect()).expect("they ascend")
+    }
+
+    #[test]
+    fn below_a_snapshot_only_the_one_in_force_is_kept() {
+        for (last, oldest, kept) in
+            [(0, 0, 3), (3, 0, 3), (4, 4, 2), (8, 4, 2), (9, 9, 1), (99, 9, 1)]
+        {
+            let mut all = configurations([0, 4, 9]);
+            let in_force = all.at(Index(last)).map(|(start, it)| (start, Arc::clone(it)));
+            all.compact(Index(last));
+            assert_eq!(all.at(Index(last)).map(|(start, it)| (start, Arc::clone(it))), in_force);
+            assert_eq!((all.0[0].0, all.0.len()), (Index(oldest), kept), "a snapshot of {last}");
+        }
+    }
+
+    #[test]
+    fn they_ascend_and_there_is_one() {
+        assert_eq!(Configurations::new(Vec::new()), None);
+        let mut twice = configurations([0, 4, 9]).0;
+        twice[1].0 = Index(9);
+        assert_eq!(Configurations::new(twice), None);
+    }
+}

@@ -282,4 +282,15 @@ mod tests {
         assert_eq!(Entries::from(Vec::new()), Entries::EMPTY);
         assert_eq!(some(2).size_bytes(), 2 * (Entry::OVERHEAD_BYTES + 1));
     }
+    #[test]
+    fn entries_that_differ_are_not_equal() {
+        assert_ne!(some(2), some(3));
+        assert_ne!(some(3).slice(1..2), some(3).slice(2..3));
+    }
+
+    #[test]
+    fn an_empty_payload_holds_no_byte() {
+        assert!(Payload::Empty.is_empty() && Payload::Command(Bytes::new()).is_empty());
+        assert!(!Payload::Command(Bytes::from_static(b"x")).is_empty());
+    }
 }

@@ -200,3 +200,57 @@ fn has_voters(payload: &Payload) -> bool {
         Payload::Empty | Payload::Command(_) => true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Entry, Membership, Term};
+    use alloc::vec;
+
+    /// An append of these indexes and terms, behind this position.
+    fn append((index, term): (u64, u64), entries: &[(u64, u64)]) -> Append {
+        let position = |index, term| LogPosition { term: Term(term), index: Index(index) };
+        let entry = |&(index, term): &(u64, u64)| Entry {
+            index: Index(index),
+            term: Term(term),
+            payload: Payload::Empty,
+        };
+        let entries = entries.iter().map(entry).collect();
+        Append { previous: position(index, term), entries, commit: Index::ZERO }
+    }
+
+    #[test]
+    fn an_append_is_consecutive_and_its_terms_neither_fall_nor_pass_the_sender_s() {
+        for (previous, entries, well_formed) in [
+            ((0, 0), &[][..], true),
+            ((7, 3), &[], true),
+            ((7, 4), &[], false), // Of a term after the sender's.
+            ((2, 1), &[(3, 1), (4, 1), (5, 3)], true),
+            ((2, 1), &[(3, 1), (4, 4)], false),
+            ((2, 1), &[(3, 2), (4, 1)], false),
+            ((2, 2), &[(3, 1)], false),
+            ((2, 1), &[(4, 1)], false),
+            ((2, 1), &[(2, 1)], false),
+            ((2, 1), &[(3, 1), (5, 1)], false),
+            ((u64::MAX - 1, 1), &[], true),
+            ((u64::MAX, 1), &[], false), // There is no index behind it.
+            ((u64::MAX - 2, 1), &[(u64::MAX - 1, 1)], true),
+            ((u64::MAX - 1, 1), &[(u64::MAX, 1)], false),
+        ] {
+            let append = append(previous, entries);
+            assert_eq!(is_well_formed(&append, Term(3)), well_formed, "{append:?}");
+        }
+    }
+
+    #[test]
+    fn an_append_brings_no_configuration_in_which_nobody_votes() {
+        let with = |membership: Membership| {
+            let payload = Payload::Membership(membership.into());
+            let entry = Entry { index: Index(1), term: Term(1), payload };
+            Append { entries: vec![entry].into(), ..append((0, 0), &[]) }
+        };
+        let voters = Membership::new(NodeId::new(1)).expect("a voter");
+        assert!(is_well_formed(&with(voters), Term(1)));
+        assert!(!is_well_formed(&with(Membership::unknown()), Term(1)));
+    }
+}

@@ -236,6 +236,15 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{LogPosition, Term, TermRuns};
+
+    /// A log from `first` to `last`.
+    fn log(first: u64, last: u64) -> Log {
+        let base = LogPosition { term: Term(1), index: Index(first - 1) };
+        let mut runs = TermRuns::starting_after(base);
+        runs.push(Index(first), Index(last), Term(1));
+        Log::restore(runs)
+    }
 
     fn at(ms: u64) -> Instant {
         Instant(0) + Duration::from_millis(ms)
@@ -251,5 +260,65 @@ mod tests {
         assert!(shorter.is_some(), "900 ms after 1000 ms");
         assert_eq!(rejoin.clone().on_accept(Index(150), Index(180), at(2000)), None, "no nearer");
         assert_eq!(rejoin.on_accept(Index(180), Index(180), at(1500)), None, "it is there");
+    }
+    #[test]
+    fn a_learner_has_caught_up_after_a_short_round_or_when_it_holds_everything() {
+        let most = Duration::from_secs(1);
+        for (matched, last, ms, done) in [
+            (99, 200, 1, false),   // The round is not over.
+            (100, 200, 999, true), // A short one.
+            (100, 200, 1000, false),
+            (100, 200, 1001, false),
+            (200, 200, 1001, true), // Everything.
+            (201, 200, 1001, true),
+        ] {
+            let mut learner = CatchUp::new(Index(100), at(0));
+            learner.on_accept(Index(matched), Index(last), at(ms), most);
+            assert_eq!(learner.done, done, "{matched} of {last} after {ms} ms");
+            let target = if matched < 100 { 100 } else { last };
+            assert_eq!(learner.target, Index(target), "where the next round ends");
+        }
+    }
+
+    #[test]
+    fn a_window_is_full_of_appends_or_of_bytes_and_acknowledgements_free_it() {
+        let mut window = Window::default();
+        assert!(window.is_empty() && !window.is_full(1, 1));
+        window.push(Index(3), 60);
+        window.push(Index(5), 40);
+        assert!(window.is_full(2, 101) && window.is_full(3, 100) && !window.is_full(3, 101));
+        window.free(Index(4));
+        assert!(window.is_full(1, 100) && window.is_full(2, 40) && !window.is_full(2, 41));
+        window.free(Index(5));
+        assert!(window.is_empty() && !window.is_full(1, 1));
+    }
+
+    #[test]
+    fn a_peer_is_live_for_as_long_as_patience_lasts() {
+        let peer = Progress::new(Index(5), at(10));
+        let patience = Duration::from_millis(100);
+        assert!(peer.is_live(at(10), patience) && peer.is_live(at(109), patience));
+        assert!(!peer.is_live(at(110), patience));
+    }
+
+    #[test]
+    fn an_acknowledgement_that_comes_twice_moves_nothing() {
+        let mut peer = Progress::new(Index(5), at(0));
+        peer.on_accept(Index(3), &log(1, 5), at(1));
+        assert!(peer.moved);
+        peer.moved = false;
+        peer.on_accept(Index(3), &log(1, 5), at(2));
+        peer.on_accept(Index(2), &log(1, 5), at(3));
+        assert_eq!((peer.moved, peer.matched), (false, Index(3)));
+    }
+
+    #[test]
+    fn a_snapshot_is_needed_until_the_peer_holds_what_the_log_begins_after() {
+        let mut peer = Progress::new(Index(20), at(0));
+        (peer.next, peer.pace) = (Index(1), Pace::Snapshot);
+        peer.on_accept(Index(9), &log(11, 20), at(1));
+        assert_eq!((&peer.pace, peer.next), (&Pace::Snapshot, Index(10)));
+        peer.on_accept(Index(10), &log(11, 20), at(2));
+        assert_eq!((&peer.pace, peer.next), (&Pace::Replicate(Window::default()), Index(11)));
     }
 }

@@ -183,6 +183,8 @@ impl Placed {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+
     use super::*;
     use crate::RequestId;
 
@@ -266,5 +268,29 @@ mod tests {
         proposals.check();
         proposals.on_commit(Index(2), &log(&[1, 1]), &mut effects);
         assert_eq!(effects.len(), 2);
+    }
+    /// A snapshot covers the first, and its term is still known: it was committed, and what
+    /// stands behind it was not. Of what lies further back, nobody knows.
+    #[test]
+    fn what_a_snapshot_covers_is_decided_as_far_as_its_terms_are_known() {
+        for (base, outcomes) in [
+            (
+                1,
+                vec![
+                    ended(requests(1, 1), Outcome::Committed { first: Index(1) }),
+                    ended(requests(2, 2), Outcome::Superseded),
+                ],
+            ),
+            (2, vec![ended(requests(1, 3), Outcome::Unknown)]),
+        ] {
+            let (mut proposals, mut effects) = (Proposals::default(), Vec::new());
+            let mut log = log(&[1, 2, 2]);
+            let term = log.term_at(Index(base)).expect("it is in the log");
+            log.compact(crate::LogPosition { term, index: Index(base) });
+            proposals.place(requests(1, 3), Index(1), Term(1));
+            proposals.doubt(Instant(9));
+            proposals.on_commit(Index(3), &log, &mut effects);
+            assert_eq!(effects, outcomes, "cut behind {base}");
+        }
     }
 }

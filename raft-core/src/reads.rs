@@ -249,4 +249,20 @@ mod tests {
         assert_eq!(effects, [Effect::ReadReady { requests: read, index: Index(3), until: None }]);
         assert_eq!(questions.refuse_at(), None);
     }
+    #[test]
+    fn readers_in_a_row_are_answered_together() {
+        let (mut questions, mut effects) = (Questions::default(), Vec::new());
+        for (first, count) in [(1, 2), (3, 3), (7, 1)] {
+            let requests = Requests { first: RequestId(first), count };
+            questions.ask(requests).expect("there is room");
+        }
+        assert!(questions.begin(Round(1), Instant(0), Instant(9)));
+        questions.on_reply(Round(1), Index(4), &mut effects);
+        let ready = |first, count| Effect::ReadReady {
+            requests: Requests { first: RequestId(first), count },
+            index: Index(4),
+            until: None,
+        };
+        assert_eq!(effects, [ready(1, 5), ready(7, 1)]);
+    }
 }

@@ -35,6 +35,10 @@ enum Step {
     Evict {
         bytes_max: usize,
     },
+    /// A snapshot covers this much of what is durable.
+    Compact {
+        percent: u64,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -49,6 +53,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Write),
         (0..4usize).prop_map(|writes| Step::Persist { writes }),
         (0..400usize).prop_map(|bytes_max| Step::Evict { bytes_max }),
+        (0..=100u64).prop_map(|percent| Step::Compact { percent }),
     ]
 }
 
@@ -59,7 +64,8 @@ struct Pair {
     writes: Vec<(Ticket, Vec<Term>)>,
     durable: Vec<Term>,
     tickets: Ticket,
-    bytes_max: usize,
+    /// What a snapshot has covered.
+    base: u64,
 }
 
 impl Pair {
@@ -70,13 +76,17 @@ impl Pair {
             writes: Vec::new(),
             durable: Vec::new(),
             tickets: Ticket::ZERO,
-            bytes_max: usize::MAX,
+            base: 0,
         }
     }
 
     fn position(&self, index: u64) -> LogPosition {
         let term = index.checked_sub(1).map_or(Term::ZERO, |at| self.terms[at as usize]);
         LogPosition { term, index: Index(index) }
+    }
+
+    fn entry(&self, index: u64) -> Entry {
+        entry(index, self.position(index).term)
     }
 
     fn newest(&self) -> Term {
@@ -92,10 +102,10 @@ impl Pair {
                 self.terms.extend([term].repeat(count as usize));
             }
             Step::Extend { back, differs, count } => {
-                let kept = last.saturating_sub(differs);
+                let kept = last.saturating_sub(differs).max(self.base);
                 let mut other: Vec<Term> = self.terms[..kept as usize].to_vec();
                 other.extend([self.newest().next()].repeat(count as usize));
-                let previous = kept.saturating_sub(back);
+                let previous = kept.saturating_sub(back).max(self.base);
                 let sent = entries(previous + 1, &other[previous as usize..]);
                 let change = self.log.extend(self.position(previous), sent);
                 assert!(change.is_some(), "the logs agree at {previous}");
@@ -104,7 +114,7 @@ impl Pair {
                 }
             }
             Step::Repeat { back, count } => {
-                let previous = last.saturating_sub(back);
+                let previous = last.saturating_sub(back).max(self.base);
                 let end = (previous + count).min(last);
                 let sent = entries(previous + 1, &self.terms[previous as usize..end as usize]);
                 let change = self.log.extend(self.position(previous), sent);
@@ -122,9 +132,10 @@ impl Pair {
                     self.durable = image;
                 }
             }
-            Step::Evict { bytes_max } => {
-                self.bytes_max = bytes_max;
-                self.log.evict(bytes_max);
+            Step::Evict { bytes_max } => self.log.evict(bytes_max),
+            Step::Compact { percent } => {
+                self.base += (self.log.durable().0 - self.base) * percent / 100;
+                self.log.compact(self.position(self.base));
             }
         }
     }
@@ -133,32 +144,54 @@ impl Pair {
         self.log.check();
         assert_eq!(self.log.last(), self.position(self.terms.len() as u64));
         for index in 0..=self.terms.len() as u64 + 1 {
-            let term = (index <= self.terms.len() as u64).then(|| self.position(index).term);
+            let known = self.base..=self.terms.len() as u64;
+            let term = known.contains(&index).then(|| self.position(index).term);
             assert_eq!(self.log.term_at(Index(index)), term);
         }
         // What the log calls durable, the disk has, and as it is now.
         let durable = self.log.durable().0 as usize;
         assert!(durable <= self.durable.len(), "the disk has {} entries", self.durable.len());
         assert_eq!(self.durable[..durable], self.terms[..durable]);
-        for first in 1..=self.terms.len() as u64 {
-            let entries = self.log.recent(Index(first), self.log.last_index(), 200);
-            let Some(entries) = entries else { continue };
-            assert!(entries.len() == 1 || entries.size_bytes() <= 200, "bytes are bounded");
-            for (entry, index) in entries.iter().zip(first..) {
-                assert_eq!(entry.position(), self.position(index));
+        let last = self.terms.len() as u64;
+        for (first, last) in (1..=last).flat_map(|first| [(first, last), (first, first + 1)]) {
+            let three = first..=(first + 2).min(self.terms.len() as u64);
+            let exactly = three.map(|at| self.entry(at).size_bytes()).sum();
+            for bytes_max in [1, 200, 500, exactly] {
+                self.compare_recent(first, last, bytes_max);
             }
+        }
+        assert_eq!(self.log.recent(Index(last + 1), Index(last), 200), None, "nothing is there");
+    }
+
+    /// As many entries as fit, at least one; fewer only where half of what fits is full.
+    fn compare_recent(&self, first: u64, last: u64, bytes_max: usize) {
+        let sent = self.log.recent(Index(first), Index(last), bytes_max);
+        let in_memory = Index(first) >= self.log.recent_first();
+        assert_eq!(sent.is_some(), in_memory && last <= self.terms.len() as u64);
+        let Some(sent) = sent else { return };
+        assert!(sent.len() == 1 || sent.size_bytes() <= bytes_max, "bytes are bounded");
+        let wanted = last - first + 1;
+        let next = first + sent.len() as u64;
+        assert!(sent.len() as u64 <= wanted, "no more than was asked for");
+        if next <= last && sent.size_bytes() < bytes_max / 2 {
+            let bytes = self.entry(next).size_bytes();
+            assert!(sent.size_bytes() + bytes > bytes_max, "it would have fitted");
+        }
+        for (entry, index) in sent.iter().zip(first..) {
+            assert_eq!(entry, &self.entry(index));
         }
     }
 }
 
 /// Entries from `first` on, of these terms.
 fn entries(first: u64, terms: &[Term]) -> Entries {
-    let entry = |(&term, index): (&Term, u64)| Entry {
-        index: Index(index),
-        term,
-        payload: Payload::Command(Bytes::from_static(&[7; 10])),
-    };
-    terms.iter().zip(first..).map(entry).collect()
+    terms.iter().zip(first..).map(|(&term, index)| entry(index, term)).collect()
+}
+
+/// No two neighbours are equally long.
+fn entry(index: u64, term: Term) -> Entry {
+    let bytes = &b"ten bytes."[..((index + term.0) % 11) as usize];
+    Entry { index: Index(index), term, payload: Payload::Command(Bytes::from_static(bytes)) }
 }
 
 proptest! {
@@ -219,9 +252,16 @@ fn what_is_not_durable_stays_in_memory() {
     assert_eq!(log.recent_first(), Index(1));
     log.on_write(Ticket(1), Instant(0));
     log.on_persisted(Ticket(1));
-    log.evict(80);
+    let newest = entries(3, &[Term(1)]).size_bytes();
+    let all = entries(1, &[Term(1), Term(1)]).size_bytes() + newest;
+    log.evict(all);
+    assert_eq!(log.recent_first(), Index(1), "as many bytes as there may be");
+    log.evict(newest);
     assert_eq!(log.recent_first(), Index(3));
-    assert_eq!(log.recent(Index(2), Index(3), 1000), None);
+    log.evict(0);
+    assert_eq!(log.recent_first(), Index(4), "all of it is durable");
+    log.append(entries(4, &[Term(1)]));
+    assert_eq!(log.recent(Index(3), Index(4), 1000), None);
 }
 
 #[test]

@@ -244,3 +244,68 @@ proptest! {
         let _ = Membership::decode(&bytes);
     }
 }
+
+#[test]
+fn whoever_is_ready_joins_and_the_others_wait_on() {
+    let waiting = changed(&group(3), &[add(4), add(5)]);
+    let joint = waiting.promoted(|it| it == node(5)).expect("one is ready");
+    assert_eq!(ids(joint.voters()), [1, 2, 3, 5]);
+    assert!(joint.is_learner(node(4)) && !joint.is_learner(node(5)) && !joint.is_learner(node(1)));
+    let left = joint.left().expect("it was joint");
+    assert_eq!(ids(left.promoted(|_| true).expect("it is ready").voters()), [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_set_may_say_two_things_about_a_member_that_have_nothing_to_do_with_each_other() {
+    let prefer = |priority| Change::SetPriority(node(3), priority);
+    let disk = |number| {
+        Change::SetIncarnation(node(3), Incarnation::new(number).expect("a disk has a number"))
+    };
+    let both = changed(&group(3), &[Change::Demote(node(3)), prefer(5), disk(7)]);
+    let member = both.member(node(3)).expect("it is a member");
+    assert_eq!((member.priority, member.incarnation.map(Incarnation::get)), (5, Some(7)));
+    assert_eq!(member.standing, Standing::Leaving(After::Learner));
+    let contradiction = Err(ChangeError::Contradiction(node(3)));
+    for changes in [
+        [prefer(5), prefer(6)],
+        [disk(5), disk(6)],
+        [Change::Demote(node(3)), Change::Remove(node(3))],
+    ] {
+        assert_eq!(group(3).changed(&changes, |_| true), contradiction, "{changes:?}");
+    }
+    // What is said of others is no contradiction.
+    changed(&group(3), &[prefer(5), Change::SetPriority(node(2), 5)]);
+}
+
+#[test]
+fn while_voters_are_being_replaced_only_what_is_known_of_members_can_change() {
+    let waiting = changed(&group(3), &[add(4), Change::Remove(node(3))]);
+    let preferred = changed(&waiting, &[Change::SetPriority(node(4), 9)]);
+    assert_eq!(preferred.member(node(4)).map(|member| member.priority), Some(9));
+    let refused = waiting.changed(&[Change::SetPriority(node(4), 9), add(5)], |_| true);
+    assert_eq!(refused, Err(ChangeError::InProgress));
+}
+
+#[test]
+fn an_address_has_a_length() {
+    let move_to = |length| Change::SetAddress(node(3), "x".repeat(length));
+    assert!(group(3).changed(&[move_to(4096)], |_| true).is_ok());
+    let refused = group(3).changed(&[move_to(4097)], |_| true);
+    assert_eq!(refused, Err(ChangeError::AddressTooLong(node(3))));
+}
+
+/// Two members with one id, a removed one that stands there twice, one that is both.
+#[test]
+fn an_id_stands_in_a_group_once() {
+    let removed = |ids: &[u64]| ids.iter().copied().map(node).collect();
+    let members = group(2).members;
+    let twice = [members.clone(), members.clone()].concat();
+    assert_eq!(Membership::from_parts(twice, Vec::new()), None);
+    assert_eq!(Membership::from_parts(members.clone(), removed(&[3, 3])), None);
+    assert_eq!(Membership::from_parts(members.clone(), removed(&[2, 3])), None);
+    let group = Membership::from_parts(members, removed(&[4, 3])).expect("all are different");
+    assert_eq!(
+        (ids(group.voters()), ids(group.removed().iter().copied())),
+        (vec![1, 2], vec![3, 4])
+    );
+}

@@ -86,3 +86,16 @@ fn a_falling_term_is_refused() {
     runs.push(Index(1), Index(3), Term(2));
     runs.push(Index(4), Index(4), Term(1));
 }
+
+proptest! {
+    /// What is left is what there would be, had the log begun there.
+    #[test]
+    fn a_compacted_log_begins_at_its_base((base, terms) in terms(), covered in 0..50usize) {
+        let covered = covered.min(terms.len());
+        let mut runs = runs_of(base, &terms);
+        let term = covered.checked_sub(1).map_or(base.term, |at| terms[at]);
+        let base = LogPosition { term, index: Index(base.index.0 + covered as u64) };
+        runs.compact(base);
+        prop_assert_eq!(&runs, &runs_of(base, &terms[covered..]));
+    }
+}
