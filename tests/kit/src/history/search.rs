@@ -145,8 +145,6 @@ impl<'a, M: Model> Search<'a, M> {
             first_end = first_end.min(end(at));
             candidates.push(at);
         }
-        // One that began early may have been met before one that ended early.
-        candidates.retain(|at| self.calls[*at].begin <= first_end);
         candidates.sort_by_key(|at| (!self.is_pure(*at), end(*at)));
         let open = self.open.iter().take_while(|at| self.calls[*at].begin <= first_end);
         candidates.extend(open.filter(|at| self.is_first_of_its_kind(*at)));

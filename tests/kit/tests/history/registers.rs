@@ -39,6 +39,24 @@ the best order of them ends with Some(2)
 }
 
 /// ```text
+///   |- write 1 -|  |- read: - -|  |- read: 7 -|      the first wrong answer, not the simplest
+///                                 |- read: 1 -|      and 1 was not written too late for this one
+/// ```
+#[test]
+fn the_first_wrong_answer_is_explained() {
+    let mut calls: Calls = (1..9).map(|at| (at, Read, Ok(at, Value(None)))).collect();
+    calls.extend([
+        (10, Write(1), Ok(20, Done)),
+        (30, Read, Ok(40, Value(None))),
+        (50, Read, Ok(60, Value(Some(7)))),
+        (50, Read, Ok(60, Value(Some(1)))),
+    ]);
+    let found = wrong::<Register>(calls);
+    assert_eq!((found.part.len(), found.others), (2, 10), "{found}");
+    assert!(found.part[1].contains("Value(None)"), "{found}");
+}
+
+/// ```text
 ///   |- read: 1 -|
 /// ```
 #[test]
