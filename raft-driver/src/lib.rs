@@ -22,6 +22,7 @@ mod machine;
 pub mod sessions;
 mod snapshot;
 mod source_reader;
+pub mod trace;
 mod waiters;
 
 pub use applier::{Answer, Applier, Captured, Done, Failure, Performed, describe};
