@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use raft_core::Lease;
 use raft_driver::StateMachine;
+use raft_driver::trace::Sink;
 
 use crate::error::StartError;
 use crate::node::Node;
@@ -61,6 +62,7 @@ struct Settings {
     snapshot_tail_entries: Option<u64>,
     disk_stall_timeout: Option<Duration>,
     lease: Option<Lease>,
+    trace: Option<Sink>,
 }
 
 /// Who is in the group, and where.
@@ -222,6 +224,15 @@ impl Builder {
         self
     }
 
+    /// Has every step of the core recorded: what happened, and what the node wanted done about
+    /// it. `raft-testkit` checks and draws such records. The sink is called on the node's path:
+    /// it must be quick.
+    #[must_use]
+    pub fn trace(mut self, sink: Sink) -> Self {
+        self.config.trace = Some(sink);
+        self
+    }
+
     /// Starts the node: opens or makes its log, listens, and takes part.
     ///
     /// # Errors
@@ -260,6 +271,7 @@ impl Settings {
         let mut config = Config::new(raft);
         set(&mut config.snapshot_entries, self.snapshot_entries);
         set(&mut config.snapshot_bytes, self.snapshot_bytes);
+        config.trace = self.trace.clone();
         config.validate()?;
         Ok(config)
     }

@@ -95,7 +95,7 @@ pub use raft_core::{
     TermRuns, Transport, Write,
 };
 pub use raft_driver::sessions::{Answer, SessionMachine, SessionMachineError};
-pub use raft_driver::{Applied, Bincode, Codec, CodecError, StateMachine};
+pub use raft_driver::{Applied, Bincode, Codec, CodecError, StateMachine, trace};
 #[cfg(feature = "grpc")]
 pub use raft_grpc;
 #[cfg(feature = "wal")]

@@ -1,8 +1,10 @@
 //! Starts a node: its threads, and the task that drives it.
 
 use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use raft_core::{Envelope, Instant, LogStore, Raft, Saved, SnapshotStore};
+use raft_core::{Envelope, Incarnation, Instant, LogStore, Raft, Saved, SnapshotStore};
+use raft_driver::trace::{Recorder, Run, Sink};
 use raft_driver::{Applier, Driver, Found, Policy, Settings, StateMachine};
 use tokio::sync::{Semaphore, mpsc, watch};
 
@@ -31,6 +33,8 @@ pub struct Config {
     pub snapshot_entries: u64,
     /// Or so many bytes of log. 64 MiB.
     pub snapshot_bytes: u64,
+    /// Where every step of the core is recorded, if anywhere. It costs nothing where it is off.
+    pub trace: Option<Sink>,
 }
 
 impl Config {
@@ -41,6 +45,7 @@ impl Config {
             proposing_bytes_max: 64 << 20,
             snapshot_entries: 100_000,
             snapshot_bytes: 64 << 20,
+            trace: None,
         }
     }
 
@@ -116,6 +121,8 @@ where
     let policy = Policy { entries: config.snapshot_entries, bytes: config.snapshot_bytes };
     let (timeout, heartbeat) = (config.raft.election_timeout, config.raft.heartbeat_interval);
     let (entry_bytes_max, most) = (config.raft.entry_bytes_max, config.proposing_bytes_max);
+    let disk = config.raft.incarnation.map(Incarnation::get);
+    let recorder = config.trace.map(|sink| Recorder::new(run(clock, disk), sink));
     let raft = Raft::restore(config.raft, saved, rand::random(), Instant(0))?;
 
     let (reports, completions) = mpsc::unbounded_channel();
@@ -134,8 +141,14 @@ where
     transport.reach(raft.membership());
     let views = Views { leadership, members, applied, status: Arc::clone(&status) };
     let settings = Settings { election_timeout: timeout, policy, found };
+    let id = raft.id();
+    let mut driver = Driver::new(raft, settings);
+    if let Some(mut recorder) = recorder.clone() {
+        recorder.start(clock.now(), driver.raft());
+        driver.observe(Box::new(recorder));
+    }
     let shell = Shell {
-        driver: Driver::new(raft, settings),
+        driver,
         work: Default::default(),
         clock,
         grace: timeout,
@@ -158,6 +171,9 @@ where
     };
     tokio::spawn(async move {
         let reason = shell.run([storage_thread, apply_thread]).await;
+        if let Some(recorder) = recorder {
+            recorder.stop(clock.now(), id);
+        }
         match &reason {
             StopReason::Shutdown => tracing::info!("stopped"),
             failed => tracing::error!("stopped: {failed}"),
@@ -176,4 +192,11 @@ where
         clock,
         status,
     }))
+}
+
+/// This run as a trace knows it: by the time of day at which its clock began.
+fn run(clock: Clock, disk: Option<u64>) -> Run {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
+    Run { number: now / 1000, disk, epoch_nanos: now.saturating_sub(clock.now().0) }
 }

@@ -57,6 +57,9 @@ pub(crate) struct ClusterArgs {
     /// Leave a node that was killed dead
     #[arg(long)]
     no_restart: bool,
+    /// Append every step of the consensus to a file of each node in this directory
+    #[arg(long, value_name = "DIR")]
+    trace: Option<PathBuf>,
     #[command(flatten)]
     pass: PassThrough,
 }
@@ -79,7 +82,8 @@ pub(crate) struct PassThrough {
 }
 
 pub(crate) fn run(args: ClusterArgs) -> Result<ExitCode, Failure> {
-    let plan = Plan::open(&args.data_dir, args.nodes, args.base_port, &args.pass)?;
+    let plan = Plan::open(&args.data_dir, args.nodes, args.base_port, &args.pass)?
+        .with_trace(args.trace.as_deref())?;
     plan.check_ports()?;
     plan.save()?;
     let restart = (!args.no_restart).then_some(args.restart_after);

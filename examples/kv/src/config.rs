@@ -118,6 +118,8 @@ pub struct ServeConfig {
     pub log_level: String,
     /// How it is logged.
     pub log_format: LogFormat,
+    /// Where every step of the consensus is recorded.
+    pub trace: Option<PathBuf>,
 }
 
 impl ServeConfig {
@@ -199,6 +201,7 @@ impl ServeConfig {
             max_txn_ops: count("max-txn-ops", settings.max_txn_ops, 128, u64::from(u32::MAX))?,
             log_level: log_level(settings.log_level)?,
             log_format: settings.log_format.unwrap_or_default(),
+            trace: settings.trace,
         })
     }
 
@@ -253,6 +256,7 @@ impl ServeConfig {
             max_txn_ops: Some(self.max_txn_ops as u64),
             log_level: Some(self.log_level.clone()),
             log_format: Some(self.log_format),
+            trace: self.trace.clone(),
         }
     }
 }

@@ -31,6 +31,7 @@ pub(crate) struct Plan {
     pub(crate) is_new: bool,
     base_port: u16,
     pass: PassThrough,
+    trace: Option<PathBuf>,
 }
 
 /// One node of it.
@@ -84,6 +85,7 @@ impl Plan {
             is_new,
             base_port: manifest.base_port,
             pass: pass.clone(),
+            trace: None,
         };
         // A node would refuse the same; here it is said once, and nothing has been started.
         plan.member_ids = (0..plan.nodes.len())
@@ -91,6 +93,17 @@ impl Plan {
             .map(|config| Ok(config?.initial_id()?.get()))
             .collect::<Result<_, Failure>>()?;
         Ok(plan)
+    }
+
+    /// Each node records its steps in a file of its own in this directory.
+    pub(crate) fn with_trace(mut self, dir: Option<&Path>) -> Result<Self, Failure> {
+        if let Some(dir) = dir {
+            let made = std::fs::create_dir_all(dir).and_then(|()| std::path::absolute(dir));
+            self.trace = Some(made.map_err(|error| {
+                Failure::new(format!("cannot write traces to {}: {error}", dir.display()))
+            })?);
+        }
+        Ok(self)
     }
 
     /// Refuses when a port is in use, before anything is started.
@@ -158,6 +171,7 @@ impl Plan {
             ("election-timeout", pass.election_timeout.map(|ms| ms.to_string())),
             ("snapshot-count", pass.snapshot_count.map(|count| count.to_string())),
             ("log-level", pass.log_level.clone()),
+            ("trace", self.trace.as_ref().map(|dir| trace_file(dir, node))),
         ] {
             args.extend(value.map(|value| format!("--{flag}={value}")));
         }
@@ -187,6 +201,10 @@ impl Plan {
         let member = |node: &NodePlan| format!("{}=http://127.0.0.1:{}", node.name, node.peer_port);
         self.nodes.iter().map(member).collect::<Vec<_>>().join(",")
     }
+}
+
+fn trace_file(dir: &Path, node: &NodePlan) -> String {
+    dir.join(format!("{}.ndjson", node.name)).display().to_string()
 }
 
 impl Manifest {

@@ -120,6 +120,10 @@ pub struct Settings {
     /// The form of the log [default: human]
     #[arg(long, env = "KONTIKI_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
+
+    /// Append every step of the consensus to this file, a line of JSON each [default: none]
+    #[arg(long, env = "KONTIKI_TRACE", value_name = "FILE")]
+    pub trace: Option<PathBuf>,
 }
 
 /// Whether a node helps to found its cluster or joins one that runs.
@@ -203,6 +207,7 @@ impl Settings {
             max_txn_ops,
             log_level,
             log_format,
+            trace,
         )
     }
 }

@@ -17,6 +17,7 @@ mod members;
 mod origin;
 mod publish;
 mod refusal;
+mod trace;
 mod unknown;
 mod wire;
 
@@ -47,6 +48,7 @@ use backend::Backend;
 use limits::Limits;
 use machine::Machine;
 use origin::Origin;
+use trace::TraceFile;
 use unknown::Unknown;
 
 /// How many bytes of a segment of the log: many small ones are dropped sooner than a large one.
@@ -133,6 +135,14 @@ pub enum ServeError {
         /// Why.
         error: StoreError,
     },
+    /// The trace cannot be written.
+    #[error("cannot write the trace {path}: {error}; give another file with --trace")]
+    Trace {
+        /// The file.
+        path: String,
+        /// Why.
+        error: io::Error,
+    },
     /// The engine cannot start.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -157,7 +167,12 @@ pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<
     let path = config.data_dir.join("store");
     check_log(&config, &path)?;
     let origin = Origin::find(&config).await?;
-    let opened = engine(&config, &origin).open().await?;
+    let trace = TraceFile::open(config.trace.as_deref())?;
+    let mut builder = engine(&config, &origin);
+    if let Some(trace) = &trace {
+        builder = builder.trace(trace.sink());
+    }
+    let opened = builder.open().await?;
     let (store, reader) = Store::open(&path, &store::Options::default())
         .map_err(|error| ServeError::Store { path: path.display().to_string(), error })?;
     let (id, cluster_id) = (origin.id(), opened.cluster_id());
@@ -198,6 +213,7 @@ pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<
     // Requests that are under way end with the node; their clients may take their time.
     drain(&mut served, CLIENTS_END_MAX).await;
     served.abort();
+    drop(trace); // Only now it is whole.
     match (outcome, reason) {
         (Ok(()), StopReason::Shutdown) => Ok(()),
         (Ok(()), reason) => Err(ServeError::Stopped(reason)),
