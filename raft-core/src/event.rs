@@ -1,5 +1,6 @@
 //! Everything that can happen to a node, and everything that a node can want done.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use crate::{
@@ -195,8 +196,8 @@ pub struct Write {
     pub entries: Entries,
     /// Replace the hard state by this.
     pub hard_state: Option<HardState>,
-    /// Then, note this snapshot, and let go of the log before its base.
-    pub snapshot: Option<SnapshotMark>,
+    /// Then, note this snapshot, and let go of the log before its base. It is rare and large.
+    pub snapshot: Option<Box<SnapshotMark>>,
 }
 
 /// How a proposal ended.

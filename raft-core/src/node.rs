@@ -7,6 +7,7 @@
 
 mod history;
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -73,7 +74,7 @@ pub(crate) struct Node {
     /// Changes of the log in this event.
     change: Option<Change>,
     /// A snapshot to be noted in this event.
-    mark: Option<SnapshotMark>,
+    mark: Option<Box<SnapshotMark>>,
     /// The state machine may be replaced by a snapshot once this write is durable.
     install_needs: Ticket,
     newest: Ticket,

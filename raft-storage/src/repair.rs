@@ -290,7 +290,7 @@ impl Wal {
             truncate: (keep < self.state.log.last_index()).then_some(keep),
             entries: Entries::EMPTY,
             hard_state: (hard_state != old).then_some(hard_state),
-            snapshot: snapshot.map(|snapshot| SnapshotMark { snapshot, base }),
+            snapshot: snapshot.map(|snapshot| Box::new(SnapshotMark { snapshot, base })),
         }])
     }
 }

@@ -1,5 +1,6 @@
 //! How the log, the configurations in it and the snapshots below it change together.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -71,7 +72,7 @@ impl Node {
         self.log.compact(base);
         self.configurations.compact(last.index);
         self.snapshot = last;
-        self.mark = Some(SnapshotMark { snapshot, base });
+        self.mark = Some(Box::new(SnapshotMark { snapshot, base }));
     }
 
     /// A snapshot from the leader takes the place of the log, which ends before it or differs.
@@ -88,7 +89,7 @@ impl Node {
         }
         self.reconfigure();
         (self.snapshot, self.commit) = (last, last.index);
-        self.mark = Some(SnapshotMark { snapshot, base: last });
+        self.mark = Some(Box::new(SnapshotMark { snapshot, base: last }));
         let early = seeded!(InstallsBeforeDurable);
         self.install_needs = if early { Ticket::ZERO } else { self.newest.next() };
     }

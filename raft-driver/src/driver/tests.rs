@@ -217,7 +217,7 @@ fn whoever_is_covered_by_a_snapshot_is_told_that_nobody_knows() {
     let received = Input::SnapshotReceived { from: id(2), term: Term(1), snapshot };
     scene.driver.handle(scene.now, received, &mut scene.work);
     let marks: Vec<&SnapshotMark> =
-        scene.work.writes.iter().filter_map(|write| write.snapshot.as_ref()).collect();
+        scene.work.writes.iter().filter_map(|write| write.snapshot.as_deref()).collect();
     assert_eq!(marks.iter().map(|mark| mark.base).collect::<Vec<_>>(), [last]);
     scene.persist();
     let mut ended = scene.ended();

@@ -154,7 +154,7 @@ fn make_log(
         truncate: None,
         entries: Entries::default(),
         hard_state: Some(HardState { term: BASE.term, vote: None, commit: BASE.index }),
-        snapshot: Some(SnapshotMark { snapshot, base: BASE }),
+        snapshot: Some(Box::new(SnapshotMark { snapshot, base: BASE })),
     }])?;
     log.close()?;
     Ok(())

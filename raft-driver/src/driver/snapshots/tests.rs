@@ -34,7 +34,7 @@ fn mark(ticket: u64, base: u64, last: u64) -> Write {
         truncate: None,
         entries: Entries::EMPTY,
         hard_state: None,
-        snapshot: Some(SnapshotMark { snapshot: snapshot(last), base: at(base) }),
+        snapshot: Some(Box::new(SnapshotMark { snapshot: snapshot(last), base: at(base) })),
     }
 }
 

@@ -119,7 +119,8 @@ impl Model {
             }
         }
         self.hard_state = write.hard_state.unwrap_or(self.hard_state);
-        let Some(SnapshotMark { snapshot, base }) = &write.snapshot else { return };
+        let Some(mark) = &write.snapshot else { return };
+        let SnapshotMark { snapshot, base } = &**mark;
         if self.term_at(base.index) == Some(base.term) {
             self.entries.retain(|entry| entry.index > base.index);
             self.memberships.retain(|(index, _)| *index > snapshot.membership_index);

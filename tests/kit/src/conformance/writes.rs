@@ -58,5 +58,5 @@ pub fn hard(term: u64, vote: Option<u64>, commit: u64) -> Write {
 pub fn mark(last: LogPosition, base: LogPosition, members: (Index, Arc<Membership>)) -> Write {
     let (membership_index, membership) = members;
     let snapshot = Snapshot { last, membership, membership_index };
-    Write { snapshot: Some(SnapshotMark { snapshot, base }), ..entries([]) }
+    Write { snapshot: Some(Box::new(SnapshotMark { snapshot, base })), ..entries([]) }
 }

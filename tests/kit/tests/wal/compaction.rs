@@ -125,7 +125,7 @@ fn nothing_goes_before_the_mark_is_durable() {
     let (mut wal, model) = long_log(&disk);
     let before = segments(&disk);
     let write = mark(at(30, 1), at(30, 1), founders());
-    let raft_core::SnapshotMark { snapshot, .. } = write.snapshot.clone().expect("a mark");
+    let snapshot = write.snapshot.as_ref().expect("a mark").snapshot.clone();
     crate::model::publish(&wal, &snapshot);
     disk.inject(Operation::Sync, 1, Fault::Error(Fault::IO));
     wal.persist(&[write]).expect_err("the sync failed");
