@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use raft_core::{
     Append, AppendReply, Change, ChangeSet, Config, Effect, Entries, Entry, Envelope, Event,
-    HardState, Index, Instant, LogPosition, Membership, Message, NewMember, NodeId, Payload, Raft,
-    Refusal, RequestId, Requests, RoleKind, Round, Saved, Term, TermRuns, Ticket,
+    HardState, Index, Instant, Lease, LogPosition, Membership, Message, NewMember, NodeId, Payload,
+    Raft, Refusal, RequestId, Requests, RoleKind, Round, Saved, Term, TermRuns, Ticket,
 };
 
 /// Nothing is done for it: its writes become durable when the test says so.
@@ -35,9 +35,13 @@ fn command() -> Entries {
 }
 
 impl Hand {
-    fn restore(saved: Saved, seed: u64, now: Instant) -> Self {
-        let raft = Raft::restore(Config::new(node(1)), saved, seed, now).expect("it is sound");
+    fn start(config: Config, saved: Saved, seed: u64, now: Instant) -> Self {
+        let raft = Raft::restore(config, saved, seed, now).expect("it is sound");
         Self { raft, now, newest: Ticket::ZERO }
+    }
+
+    fn restore(saved: Saved, seed: u64, now: Instant) -> Self {
+        Self::start(Config::new(node(1)), saved, seed, now)
     }
 
     fn founder(voters: u64) -> Self {
@@ -46,7 +50,13 @@ impl Hand {
 
     /// The first of three, which leads term 1 and has committed its first entry.
     fn leader() -> Self {
-        let mut hand = Self::founder(3);
+        Self::leader_of(group(3), |_| {})
+    }
+
+    fn leader_of(group: Membership, set: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config::new(node(1));
+        set(&mut config);
+        let mut hand = Self::start(config, Saved::first_start(group), 7, Instant(0));
         hand.time_out();
         hand.receive(2, 0, Message::PreVoteReply { asked: Term(0), granted: true });
         hand.persist();
@@ -76,6 +86,17 @@ impl Hand {
     fn receive(&mut self, from: u64, term: u64, message: Message) -> Vec<Effect> {
         let (from, to) = (node(from), self.raft.id());
         self.step(Event::Receive(Envelope { from, to, term: Term(term), message }))
+    }
+
+    /// Both others answer the heartbeats among these effects.
+    fn echo(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            if let Effect::Send(Envelope { to, term, message, .. }) = effect
+                && let Message::Heartbeat { round, sent_at, .. } = *message
+            {
+                self.receive(to.get(), term.0, Message::HeartbeatReply { round, sent_at });
+            }
+        }
     }
 
     /// Its timer fires, in time.
@@ -276,4 +297,74 @@ fn nodes_that_differ_only_in_time_and_chance_are_equal() {
         Append { previous: LogPosition::ZERO, entries: Entries::EMPTY, commit: Index::ZERO };
     other.receive(2, 0, Message::Append(append));
     assert_ne!(other.raft, start(7, 0));
+}
+
+#[test]
+fn what_is_not_committed_is_bounded_in_bytes_but_one_proposal_alone_may_be_larger() {
+    let size = command().size_bytes();
+    let mut hand = Hand::leader_of(group(3), |config| config.uncommitted_bytes_max = 2 * size);
+    let propose = |hand: &mut Hand, id, entries| {
+        let requests = requests(id, 1);
+        let refused = Effect::Refuse { requests, reason: Refusal::Overloaded };
+        !hand.step(Event::Propose { requests, entries }).contains(&refused)
+    };
+    assert!(propose(&mut hand, 1, command()) && propose(&mut hand, 2, command()));
+    assert!(!propose(&mut hand, 3, command()));
+    hand.persist();
+    hand.receive(2, 1, Message::AppendReply(AppendReply::Accept { matched: Index(3) }));
+    let large = Entries::proposal([Bytes::from(vec![0; 3 * size])]);
+    assert!(propose(&mut hand, 4, large), "nothing else waits");
+    assert!(!propose(&mut hand, 5, command()));
+}
+
+#[test]
+fn a_lease_is_over_at_its_end() {
+    let lease = Lease { clock_error_ppm: 500, margin: Duration::from_millis(100) };
+    let mut hand = Hand::leader_of(group(3), |config| config.lease = Some(lease));
+    let heartbeats = hand.time_out();
+    hand.echo(&heartbeats);
+    let read = |hand: &mut Hand| {
+        let read = hand.step(Event::Read { requests: requests(1, 1), lease: true });
+        let until = read.into_iter().find_map(|effect| match effect {
+            Effect::ReadReady { until, .. } => until,
+            _ => None,
+        });
+        until
+    };
+    let until = read(&mut hand).expect("there is a lease");
+    hand.now = Instant(until.0 - 1);
+    assert_eq!(read(&mut hand), Some(until));
+    hand.now = until;
+    assert_eq!(read(&mut hand), None);
+}
+
+#[test]
+fn a_higher_priority_is_tried_again_after_ten_election_timeouts() {
+    let prefer = [Change::SetPriority(node(2), 5)];
+    let group = group(3).changed(&prefer, |_| true).expect("it is a member");
+    let mut hand = Hand::leader_of(group, |_| {});
+    let mut told = Vec::new();
+    while told.len() < 3 {
+        let effects = hand.time_out();
+        let stands = |it: &Effect| matches!(it, Effect::Send(envelope) if envelope.message == Message::TimeoutNow);
+        told.extend(effects.iter().any(stands).then_some(hand.now));
+        hand.echo(&effects); // But N2 never stands.
+        assert_eq!(hand.raft.role(), RoleKind::Leader);
+    }
+    let pause = Config::new(node(1)).election_timeout * 10;
+    assert_eq!([told[1].since(told[0]), told[2].since(told[1])], [pause; 2]);
+}
+
+#[test]
+fn who_knows_the_commit_index_is_not_told_again() {
+    let delay = Duration::from_millis(2);
+    let mut hand = Hand::leader_of(group(3), |config| config.commit_notice_delay = delay);
+    let notice = Some(hand.now + delay);
+    assert_eq!(hand.raft.deadline(), notice);
+    let told = hand.time_out();
+    assert!(!told.is_empty());
+    let deadline = hand.raft.deadline();
+    let again = AppendReply::Accept { matched: Index(1) };
+    assert_eq!(hand.receive(2, 1, Message::AppendReply(again)), []);
+    assert_eq!(hand.raft.deadline(), deadline, "nothing is due before");
 }

@@ -468,3 +468,80 @@ story!(
     > N3 t1 t2 t3
     "#
 );
+
+story!(
+    the_moment_that_a_commit_waits_begins_with_the_first,
+    r#"
+    # There is one other node, and each commit waits for the next append, which brings another one.
+    nodes 2 commit_notice=2ms
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 150ms
+    propose N1 a
+    deliver append
+    deliver append-reply
+    > N1: a committed at 2
+    skip * 1ms
+    run 0ms
+    messages commit
+    propose N1 b
+    deliver append
+    deliver append-reply
+    > N1: b committed at 3
+    messages commit
+    skip * 1ms
+    run 0ms
+    messages commit
+    > N1>N2 t1 commit 3
+    "#
+);
+
+story!(
+    who_has_handed_nothing_on_since_waits_for_the_next_append,
+    r#"
+    nodes 3 commit_notice=2ms
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 150ms
+    propose N2 a
+    deliver propose
+    deliver append
+    deliver append-reply
+    deliver
+    > N2: a committed at 2
+    propose N1 b
+    deliver append
+    deliver append-reply
+    > N1: b committed at 3
+    messages commit
+    skip * 2ms
+    run 0ms
+    messages commit
+    > N1>N2 t1 commit 3
+    > N1>N3 t1 commit 3
+    "#
+);
+
+story!(
+    asking_whether_appends_arrived_takes_no_room_from_them,
+    r#"
+    # N2 hears N1, but writes nothing yet. It is asked after each heartbeat, and y still has room.
+    nodes 3 inflight_appends=2
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 150ms
+    stall N2
+    propose N1 x
+    run 500ms
+    > N1: x committed at 2
+    propose N1 y
+    messages append N1>N2
+    > N1>N2 t1 append after 2:t1, 1 entries, commit 2
+    "#
+);

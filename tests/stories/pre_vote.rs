@@ -249,3 +249,21 @@ story!(
     > N1>N2 t4 pre-vote-reply yes
     "#
 );
+
+// scenario B10
+story!(
+    a_yes_of_a_node_in_an_older_term_counts,
+    r#"
+    # N1 has seen term 5, and nobody else has.
+    nodes 3
+    saved N1 term 5
+    campaign N1
+    > N1 is pre-candidate t5
+    deliver pre-vote
+    messages pre-vote-reply
+    > N2>N1 t0 pre-vote-reply yes
+    > N3>N1 t0 pre-vote-reply yes
+    deliver pre-vote-reply
+    > N1 is candidate t6
+    "#
+);

@@ -360,3 +360,34 @@ story!(
     > N1 leader t2, commit 6, last 6:t2
     "#
 );
+
+// scenario B17
+story!(
+    an_answer_that_comes_twice_does_not_answer_the_next_question,
+    r#"
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    read N2 a
+    deliver read
+    deliver heartbeat
+    deliver heartbeat-reply
+    repeat read-reply
+    deliver 1 read-reply
+    > N2: read a served at 1
+    # The copy is on its way when x is committed, and arrives when N2 has asked anew.
+    hold N1>N2
+    propose N1 x
+    deliver append N1>N3
+    deliver append-reply N3>N1
+    > N1: x committed at 2
+    read N2 b
+    deliver 1 read-reply N1>N2
+    heal
+    run 50ms
+    > N2: read b served at 2
+    "#
+);

@@ -267,3 +267,19 @@ story!(
     > N1 is leader t1
     "#
 );
+
+story!(
+    who_hears_a_leader_still_answers_who_asks_in_its_term,
+    r#"
+    # N3 stands for the term in which N1 leads already. It is told no, and so learns what became of it.
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    send N3>N2 t1 vote
+    messages N2>N3 vote-reply
+    > N2>N3 t1 vote-reply no
+    "#
+);
