@@ -21,7 +21,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// What only tests and benches of a crate may depend on beside that.
-const TEST_ARROWS: &[(&str, &[&str])] = &[("kontiki", &["raft-testkit", "raft-benchkit"])];
+const TEST_ARROWS: &[(&str, &[&str])] =
+    &[("kontiki", &["raft-testkit", "raft-benchkit"]), ("raft-grpc", &["raft-testkit"])];
 
 /// Crates of others that a crate of ours must never depend on.
 const NEVER: &[(&str, &[&str])] = &[

@@ -18,6 +18,7 @@ use raft_core::{LogStore, Write};
 pub mod log_store;
 mod model;
 pub mod snapshot_store;
+pub mod transport;
 pub mod wal;
 pub mod writes;
 

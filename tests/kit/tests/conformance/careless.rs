@@ -3,6 +3,7 @@
 use std::fmt::{Debug, Display};
 
 pub mod log;
+pub mod network;
 pub mod snapshots;
 
 /// Whoever is careless must be told of exactly the rule that it breaks.

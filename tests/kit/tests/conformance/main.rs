@@ -3,3 +3,4 @@
 mod careless;
 mod log_store;
 mod snapshot_store;
+mod transport;
