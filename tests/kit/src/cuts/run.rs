@@ -205,3 +205,46 @@ fn recover(disk: &SimDisk) -> Result<Model, String> {
     let (wal, saved) = WalOnSimDisk::recover(disk)?;
     Model::read(&saved, &wal.reader())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::writes::{command, entries};
+
+    /// Three calls, which return at the operations 10, 20 and 30.
+    fn trace() -> Trace {
+        let mut trace = Trace::new(SimDisk::new(), Model::default());
+        for call in 1..=3 {
+            let mut model = trace.calls[call - 1].1.clone();
+            model.apply(&entries([command(call as u64, 1, b"x")]));
+            trace.calls.push((call * 10, model));
+        }
+        trace
+    }
+
+    #[test]
+    fn what_was_acknowledged_is_there_and_the_next_call_may_be() {
+        let trace = trace();
+        let holds = |moment, calls: usize| trace.check(moment, &trace.calls[calls].1).is_ok();
+        for (moment, allowed) in
+            [(0, [0, 1]), (9, [0, 1]), (10, [1, 2]), (29, [2, 3]), (30, [3, 3])]
+        {
+            for calls in 0..4 {
+                assert_eq!(holds(moment, calls), allowed.contains(&calls), "{moment}, {calls}");
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_said_what_is_wrong() {
+        let trace = trace();
+        let wrong = |moment, model: &Model| trace.check(moment, model).expect_err("wrong");
+        let lost = wrong(20, &trace.calls[1].1);
+        assert_eq!(lost, "it is as after call 1, and call 2 was acknowledged");
+        let early = wrong(5, &trace.calls[2].1);
+        assert_eq!(early, "it is as after call 2, which was not begun");
+        let mut invented = trace.calls[2].1.clone();
+        invented.hard_state.commit = raft_core::Index(1);
+        assert!(wrong(20, &invented).starts_with("no call ever left this"));
+    }
+}
