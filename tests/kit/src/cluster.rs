@@ -26,6 +26,7 @@ mod member;
 mod network;
 pub mod partitions;
 mod perform;
+mod recording;
 mod requests;
 mod snapshots;
 mod store;
@@ -39,6 +40,7 @@ use raft_core::{
     Config, Effect, Envelope, Event, HardState, Incarnation, Index, Instant, Membership, NodeId,
     Raft, RoleKind, Term, Ticket,
 };
+use raft_driver::trace::{Recorder, Sink};
 
 pub use crate::oracles::{Ending, Ledger, Oracles};
 pub use dice::Dice;
@@ -121,6 +123,8 @@ pub struct Options {
     pub snapshot_every: Option<u64>,
     /// Prints every step to stderr.
     pub trace: bool,
+    /// Where every step is recorded, if anywhere.
+    pub sink: Option<Sink>,
 }
 
 impl Default for Options {
@@ -133,6 +137,7 @@ impl Default for Options {
             conditions: Conditions::default(),
             snapshot_every: None,
             trace: false,
+            sink: None,
         }
     }
 }
@@ -185,6 +190,8 @@ pub struct Cluster {
     oracles: Oracles,
     news: Vec<(NodeId, Effect)>,
     trace: bool,
+    sink: Option<Sink>,
+    recorders: BTreeMap<NodeId, Recorder>,
 }
 
 /// Building it, and looking at it.
@@ -212,6 +219,8 @@ impl Cluster {
             founders: founders.clone(),
             news: Vec::new(),
             trace: options.trace,
+            sink: options.sink,
+            recorders: BTreeMap::new(),
         };
         for id in ids() {
             cluster.settle_in(id, &founders);
@@ -310,6 +319,7 @@ impl Cluster {
             (member.paused, member.is_building) = (false, false);
             self.cancel_snapshots(id);
             self.oracles.on_crash(id);
+            self.record_crash(id);
             self.note(id, || "crashes".into());
         }
     }
@@ -332,6 +342,7 @@ impl Cluster {
         member.raft = Some(raft);
         let member = &self.members[&id];
         self.oracles.on_start(id, member.raft().expect("it runs"), member);
+        self.record_start(id);
         self.note(id, || "starts".into());
     }
 
@@ -349,6 +360,7 @@ impl Cluster {
         let member = self.get_mut(id);
         assert!(member.raft.is_none(), "only the disk of a node that is down is replaced");
         member.store = Store::new(image);
+        member.disks += 1;
         member.machine.clear();
     }
 

@@ -1,5 +1,6 @@
 //! What the command line can do, one file each.
 
 pub(crate) mod bugs;
+pub(crate) mod check;
 pub(crate) mod cuts;
 pub(crate) mod storm;

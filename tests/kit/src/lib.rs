@@ -7,3 +7,4 @@ pub mod disk;
 pub mod history;
 pub mod hunt;
 mod oracles;
+pub mod trace;

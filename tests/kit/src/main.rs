@@ -18,6 +18,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Bugs(commands::bugs::Arguments),
+    Check(commands::check::Arguments),
     Cuts(commands::cuts::Arguments),
     Storm(commands::storm::Arguments),
 }
@@ -25,6 +26,7 @@ enum Command {
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Bugs(arguments) => commands::bugs::run(&arguments),
+        Command::Check(arguments) => commands::check::run(&arguments),
         Command::Cuts(arguments) => commands::cuts::run(&arguments),
         Command::Storm(arguments) => commands::storm::run(&arguments),
     }

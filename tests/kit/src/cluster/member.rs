@@ -29,6 +29,8 @@ pub struct Member {
     pub(super) raft: Option<Raft>,
     pub(super) store: Store,
     pub(super) disk: DiskMood,
+    /// How many disks it has had before this one.
+    pub(super) disks: u64,
     /// How far its clock is ahead of the cluster's.
     pub(super) skew: Duration,
     /// By how many millionths its clock runs faster than the cluster's; slower where negative.
@@ -52,6 +54,7 @@ impl Member {
             raft: None,
             store,
             disk: DiskMood::Working,
+            disks: 0,
             skew: Duration::ZERO,
             rate_ppm: 0,
             paused: false,

@@ -23,14 +23,21 @@ impl Cluster {
             member.backlog.push_back(event);
             return;
         }
-        let now = member.local(self.clock);
-        let Some(raft) = &mut member.raft else { return };
+        if member.raft.is_none() {
+            return;
+        }
         if self.trace {
             eprintln!("{:>10.3} ms {id:?} <- {event:?}", self.clock.0 as f64 / 1e6);
         }
+        self.record_event(id, &event);
+        let clock = self.clock;
+        let member = self.get_mut(id);
+        let now = member.local(clock);
+        let Some(raft) = &mut member.raft else { return };
         let mut effects = Vec::new();
         let applied = if let Event::Applied(index) = event { Some(index) } else { None };
         raft.handle(now, event, &mut effects);
+        self.record_effects(id, &effects);
         let (members, effects) = (&self.members, effects);
         let raft = members[&id].raft().expect("it runs");
         let step = Step { id, now: self.clock, raft, members, effects: &effects };

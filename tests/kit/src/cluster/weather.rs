@@ -7,6 +7,7 @@ mod groups;
 use core::time::Duration;
 
 use raft_core::{Config, Index, Lease, NodeId};
+use raft_driver::trace::Sink;
 
 use super::{Cluster, Conditions, Dice, DiskMood, Ending, Options, Wake, node};
 
@@ -40,8 +41,20 @@ pub const RECOVERY_ELECTIONS_IMPOLITE_MAX: u32 = 25;
 /// # Panics
 /// When a property is broken.
 pub fn storm(seed: u64, trace: bool) -> Report {
+    pass(seed, trace, None)
+}
+
+/// The same storm, every step of it recorded.
+///
+/// # Panics
+/// When a property is broken.
+pub fn recorded_storm(seed: u64, sink: Sink) -> Report {
+    pass(seed, false, Some(sink))
+}
+
+fn pass(seed: u64, trace: bool, sink: Option<Sink>) -> Report {
     let mut dice = Dice::new(seed);
-    let options = options(seed, trace, &mut dice);
+    let options = Options { sink, ..options(seed, trace, &mut dice) };
     let (nodes, config) = (options.nodes, options.config.clone());
     let leases = config.lease.is_some();
     let mut cluster = Cluster::new(options);
@@ -100,7 +113,7 @@ fn options(seed: u64, trace: bool, dice: &mut Dice) -> Options {
     }
     let nodes = dice.pick(&[1, 2, 3, 3, 3, 4, 5, 5, 7]);
     let snapshot_every = dice.pick(&[None, Some(1), Some(4), Some(4), Some(15)]);
-    Options { nodes, seed, config, conditions: conditions(dice), snapshot_every, trace }
+    Options { nodes, seed, config, conditions: conditions(dice), snapshot_every, trace, sink: None }
 }
 
 /// Clocks run unevenly, within what a lease allows for.

@@ -1,0 +1,62 @@
+//! `check`: the rules of the protocol over traces (see [`raft_testkit::trace`]).
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use raft_testkit::trace::{Checker, Line, merge};
+
+/// Checks traces of `kontiki serve --trace` or of a simulation. Exit codes: 0 all rules hold, 1 one
+/// is broken, 2 a trace cannot be read.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The traces of one group, a file for each node or one for all.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+const UNREADABLE: u8 = 2;
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let name = |line: Line| arguments.files[line.file].display();
+    let files = match open(&arguments.files) {
+        Ok(files) => files,
+        Err(reason) => {
+            eprintln!("{reason}");
+            return ExitCode::from(UNREADABLE);
+        }
+    };
+    let (mut checker, mut records) = (Checker::new(), merge(files));
+    for record in records.by_ref() {
+        let (line, record) = match record {
+            Ok(record) => record,
+            Err(error) => {
+                let line = error.line;
+                eprintln!("{}:{}: {}", name(line), line.number, error.reason);
+                return ExitCode::from(UNREADABLE);
+            }
+        };
+        if let Err(violation) = checker.observe(line, &record) {
+            println!("{}:{}: {violation}", name(line), line.number);
+            let text = serde_json::to_string(&violation.record).unwrap_or_default();
+            println!("{text}\n\nup to there:\n{}", checker.figures());
+            return ExitCode::FAILURE;
+        }
+    }
+    println!("{}", checker.figures());
+    if records.cut_off() > 0 {
+        println!("{} unfinished lines were left out: processes were killed", records.cut_off());
+    }
+    println!("all rules hold");
+    ExitCode::SUCCESS
+}
+
+pub(super) fn open(paths: &[PathBuf]) -> Result<Vec<BufReader<File>>, String> {
+    let open = |path: &PathBuf| match File::open(path) {
+        Ok(file) => Ok(BufReader::new(file)),
+        Err(error) => Err(format!("cannot read {}: {error}", path.display())),
+    };
+    paths.iter().map(open).collect()
+}
