@@ -83,6 +83,11 @@ impl<S: StateMachine, L: LogReader> Applier<S, L> {
         Self { machine: Mutex::new(Holding { machine, index }), reader, snapshots }
     }
 
+    /// Looks at the state machine, between two tasks.
+    pub fn look<T>(&self, look: impl FnOnce(&S) -> T) -> T {
+        look(&self.machine.lock().unwrap_or_else(PoisonError::into_inner).machine)
+    }
+
     /// Applies a batch here and now, if the state machine says that it takes no time to speak
     /// of: on small batches the way to a thread and back costs more than the work. Gives the
     /// task back otherwise. Only while none is with the thread.

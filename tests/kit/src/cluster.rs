@@ -407,7 +407,7 @@ impl Cluster {
 
     /// Moves a node's clock ahead of the others'.
     pub fn skip_clock(&mut self, id: NodeId, by: Duration) {
-        self.get_mut(id).skew += by;
+        self.get_mut(id).clock.skew += by;
     }
 
     /// A node's clock runs faster by so many millionths, or slower, and always did.
@@ -416,7 +416,7 @@ impl Cluster {
     /// When time has passed already.
     pub fn set_clock_rate(&mut self, id: NodeId, ppm: i64) {
         assert_eq!(self.clock, Instant(0), "a clock does not jump");
-        self.get_mut(id).rate_ppm = ppm;
+        self.get_mut(id).clock.rate_ppm = ppm;
     }
 
     /// Moves a node's clock ahead until its patience ends: it stands for election.

@@ -3,4 +3,6 @@
 pub(crate) mod bugs;
 pub(crate) mod check;
 pub(crate) mod cuts;
+pub(crate) mod replay;
+pub(crate) mod run;
 pub(crate) mod storm;

@@ -42,6 +42,8 @@ struct State {
     history: Option<Vec<Image>>,
     /// The power is off: nothing works any more.
     off: bool,
+    /// So many operations later it goes off.
+    off_after: Option<u64>,
 }
 
 impl SimDisk {
@@ -68,6 +70,21 @@ impl SimDisk {
         let mut state = self.lock();
         state.off = true;
         Self::from_image(state.image.after_power_cut(seed))
+    }
+
+    /// The power goes off once so many more operations have changed something: those that follow
+    /// fail, and [`power_cut`](Self::power_cut) says what is left then.
+    pub fn cut_after(&self, operations: u64) {
+        self.lock().off_after = Some(operations);
+    }
+
+    /// The process that uses this disk is killed: no handle of it works any more, and the disk
+    /// that is returned has all that it wrote, though what it did not sync may be lost yet.
+    #[must_use]
+    pub fn kill(&self) -> Self {
+        let mut state = self.lock();
+        state.off = true;
+        Self::from_image(state.image.clone())
     }
 
     /// Starts to keep a copy before each operation that changes something.
@@ -100,6 +117,11 @@ impl SimDisk {
     /// Lets the `nth` operation of this kind from now on, counted from 1, go wrong like this.
     pub fn inject(&self, operation: Operation, nth: u64, fault: Fault) {
         self.lock().faults.add(operation, nth, fault);
+    }
+
+    /// No fault that was to come comes.
+    pub fn forget_faults(&self) {
+        self.lock().faults.forget();
     }
 
     /// From now on the files may grow by no more than this; `None` lifts the limit.
@@ -138,6 +160,14 @@ impl SimDisk {
             return Err(io::Error::other("the power is off"));
         }
         if operation != Operation::Read {
+            match &mut state.off_after {
+                Some(0) => {
+                    state.off = true;
+                    return Err(io::Error::other("the power is off"));
+                }
+                Some(left) => *left -= 1,
+                None => {}
+            }
             state.operations += 1;
             let State { image, history, .. } = &mut *state;
             if let Some(history) = history {

@@ -1,5 +1,6 @@
 //! What deterministic tests of Raft clusters stand on. No wall clock, no OS randomness, no socket.
 
+mod clock;
 pub mod cluster;
 pub mod conformance;
 pub mod cuts;
@@ -7,4 +8,5 @@ pub mod disk;
 pub mod history;
 pub mod hunt;
 mod oracles;
+pub mod sim;
 pub mod trace;

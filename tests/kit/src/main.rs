@@ -20,6 +20,8 @@ enum Command {
     Bugs(commands::bugs::Arguments),
     Check(commands::check::Arguments),
     Cuts(commands::cuts::Arguments),
+    Replay(commands::replay::Arguments),
+    Run(commands::run::Arguments),
     Storm(commands::storm::Arguments),
 }
 
@@ -28,6 +30,8 @@ fn main() -> ExitCode {
         Command::Bugs(arguments) => commands::bugs::run(&arguments),
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Cuts(arguments) => commands::cuts::run(&arguments),
+        Command::Replay(arguments) => commands::replay::run(&arguments),
+        Command::Run(arguments) => commands::run::run(&arguments),
         Command::Storm(arguments) => commands::storm::run(&arguments),
     }
 }

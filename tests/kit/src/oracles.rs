@@ -102,6 +102,11 @@ impl Oracles {
         }
     }
 
+    /// Callers propose again what may have been lost.
+    pub(crate) fn allow_repetitions(&mut self) {
+        self.bounded_requests.allow_repetitions();
+    }
+
     /// What every oracle may know: all entries ever written, all that was ever committed.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
@@ -139,6 +144,11 @@ impl Oracles {
 
     pub(crate) fn on_start(&mut self, id: NodeId, raft: &Raft, member: &impl Seen) {
         self.monotone.on_start(id, raft, member);
+    }
+
+    /// A node has lost its disk, and has another one.
+    pub(crate) fn on_new_disk(&mut self, id: NodeId) {
+        self.one_vote.on_new_disk(id);
     }
 
     pub(crate) fn on_crash(&mut self, id: NodeId) {

@@ -2,14 +2,11 @@
 
 use std::collections::VecDeque;
 
-use core::time::Duration;
-
 use raft_core::{Config, Entry, Event, Index, Instant, Raft, RequestId, Ticket};
 
 use super::store::{Image, Store};
+use crate::clock::Clock;
 use crate::oracles::Seen;
-
-const MILLION: i128 = 1_000_000;
 
 /// How a disk behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +28,7 @@ pub struct Member {
     pub(super) disk: DiskMood,
     /// How many disks it has had before this one.
     pub(super) disks: u64,
-    /// How far its clock is ahead of the cluster's.
-    pub(super) skew: Duration,
-    /// By how many millionths its clock runs faster than the cluster's; slower where negative.
-    pub(super) rate_ppm: i64,
+    pub(super) clock: Clock,
     pub(super) paused: bool,
     /// What happened while it was paused.
     pub(super) backlog: VecDeque<Event>,
@@ -55,8 +49,7 @@ impl Member {
             store,
             disk: DiskMood::Working,
             disks: 0,
-            skew: Duration::ZERO,
-            rate_ppm: 0,
+            clock: Clock::default(),
             paused: false,
             backlog: VecDeque::new(),
             machine: Vec::new(),
@@ -111,11 +104,6 @@ impl Member {
         self.disk
     }
 
-    /// How far it goes while the cluster's clock goes a million.
-    fn pace(&self) -> i128 {
-        MILLION + i128::from(self.rate_ppm)
-    }
-
     /// When its timer is due, by the cluster's clock.
     pub(super) fn timer(&self) -> Option<Instant> {
         let raft = self.raft.as_ref().filter(|_| !self.paused)?;
@@ -145,12 +133,10 @@ impl Seen for Member {
     }
 
     fn local(&self, clock: Instant) -> Instant {
-        let nanos = i128::from(clock.0) * self.pace() / MILLION;
-        Instant(nanos as u64) + self.skew
+        self.clock.local(clock)
     }
 
     fn global(&self, local: Instant) -> Instant {
-        let nanos = i128::from((local - self.skew).0) * MILLION;
-        Instant(((nanos + self.pace() - 1) / self.pace()) as u64)
+        self.clock.global(local)
     }
 }

@@ -79,6 +79,11 @@ impl Network {
         self.cut.contains(&link)
     }
 
+    /// Whether any link is cut.
+    pub fn is_any_cut(&self) -> bool {
+        !self.cut.is_empty()
+    }
+
     /// Where the next message waits that is due and not held.
     pub fn next(&self) -> Option<Slot> {
         let free = |envelope: &Envelope| !self.is_held((envelope.from, envelope.to));

@@ -42,6 +42,14 @@ impl Image {
         Self { hard_state, base: LogPosition::ZERO, log, snapshot, claim: None }
     }
 
+    /// What a log was found to hold when it was opened.
+    pub(crate) fn found(saved: &Saved, log: Vec<Entry>) -> Self {
+        let (membership_index, membership) = saved.memberships[0].clone();
+        let snapshot = Snapshot { last: saved.snapshot, membership, membership_index };
+        let (hard_state, base, claim) = (saved.hard_state, saved.log.base(), saved.claim);
+        Self { hard_state, base, log, snapshot, claim }
+    }
+
     /// All entries.
     pub fn log(&self) -> &[Entry] {
         &self.log
@@ -60,6 +68,12 @@ impl Image {
     /// What the log held before it was damaged, where it does not hold as much again.
     pub fn claim(&self) -> Option<Claim> {
         self.claim.filter(|claim| claim.last > self.last())
+    }
+
+    /// Without a claim that the log has reached again.
+    pub(crate) fn settled(mut self) -> Self {
+        self.claim = self.claim();
+        self
     }
 
     /// The last index; the base's in an empty log.
@@ -251,6 +265,13 @@ impl Store {
             self.durable.apply(&write);
         }
         self.live = self.durable.clone();
+    }
+
+    /// What a crash would leave if the `kept` oldest writes had reached the disk.
+    pub(crate) fn after_crash(&self, kept: usize) -> Image {
+        let mut image = self.durable.clone();
+        self.pending.iter().take(kept).for_each(|write| image.apply(write));
+        image
     }
 
     /// Everything behind `last` turns out to be damaged while the node is down.

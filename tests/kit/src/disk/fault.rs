@@ -76,6 +76,10 @@ impl Faults {
         self.planned.insert((operation, count + nth), fault);
     }
 
+    pub(super) fn forget(&mut self) {
+        self.planned.clear();
+    }
+
     pub(super) fn next(&mut self, operation: Operation) -> Option<Fault> {
         let count = self.counts.entry(operation).or_default();
         *count += 1;

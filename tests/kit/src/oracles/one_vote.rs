@@ -28,6 +28,11 @@ impl Oracle {
         }
     }
 
+    /// The node has another disk: it is another voter, whom nobody must count as the one it was.
+    pub(super) fn on_new_disk(&mut self, id: NodeId) {
+        self.votes.retain(|(voter, _), _| *voter != id);
+    }
+
     fn note(&mut self, voter: NodeId, term: Term, candidate: NodeId) {
         let known = *self.votes.entry((voter, term)).or_insert(candidate);
         assert_eq!(known, candidate, "{voter:?} votes twice in {term:?}");
