@@ -504,6 +504,35 @@ story!(
     "#
 );
 
+// To note a disk is no change of who votes: who retires for a learner waits for it all the same.
+story!(
+    a_voter_that_retires_for_a_learner_stays_when_a_disk_is_noted,
+    r#"
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    new N4
+    cut N4
+    change N1 c +N4 -N2
+    run 200ms
+    > N1: c committed at 2
+    members N1
+    > N1 at 2: N1+N2-retiring+N3+N4-candidate
+    identify N1 N4=7
+    identify N1 N3=8
+    run 200ms
+    members N1
+    > N1 at 3: N1+N2-retiring+N3+N4-candidate
+    heal
+    run 1s
+    members N1
+    > N1 at 5: N1+N3+N4, not N2
+    "#
+);
+
 story!(
     a_learner_that_was_ready_and_is_heard_no_more_is_not_promoted,
     r#"

@@ -176,8 +176,9 @@ impl Membership {
             after.make(change, &has_caught_up)?;
         }
         let adds = |change: &Change| matches!(change, Change::AddVoter(_));
-        if !changes.iter().any(adds) {
-            // Nobody has to catch up first.
+        // Whoever retires for a learner waits for it, whatever else is noted meanwhile.
+        let waits = changes.iter().any(adds) || (self.is_replacing() && after.is_replacing());
+        if !waits {
             after.enter(|_| false);
         }
         after.count();
