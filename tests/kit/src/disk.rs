@@ -44,6 +44,8 @@ struct State {
     off: bool,
     /// So many operations later it goes off.
     off_after: Option<u64>,
+    /// Syncs do nothing, and say that all is well.
+    lies: bool,
 }
 
 impl SimDisk {
@@ -69,7 +71,7 @@ impl SimDisk {
     pub fn power_cut(&self, seed: u64) -> Self {
         let mut state = self.lock();
         state.off = true;
-        Self::from_image(state.image.after_power_cut(seed))
+        state.successor(state.image.after_power_cut(seed))
     }
 
     /// The power goes off once so many more operations have changed something: those that follow
@@ -84,7 +86,7 @@ impl SimDisk {
     pub fn kill(&self) -> Self {
         let mut state = self.lock();
         state.off = true;
-        Self::from_image(state.image.clone())
+        state.successor(state.image.clone())
     }
 
     /// Starts to keep a copy before each operation that changes something.
@@ -117,6 +119,11 @@ impl SimDisk {
     /// Lets the `nth` operation of this kind from now on, counted from 1, go wrong like this.
     pub fn inject(&self, operation: Operation, nth: u64, fault: Fault) {
         self.lock().faults.add(operation, nth, fault);
+    }
+
+    /// From now on syncs do nothing, and say that all is well.
+    pub fn lie_about_syncs(&self) {
+        self.lock().lies = true;
     }
 
     /// No fault that was to come comes.
@@ -192,6 +199,13 @@ impl SimDisk {
 }
 
 impl State {
+    /// The disk that is left of this one.
+    fn successor(&self, image: Image) -> SimDisk {
+        let disk = SimDisk::from_image(image);
+        disk.lock().lies = self.lies;
+        disk
+    }
+
     fn make_room(&self, growth: u64) -> io::Result<()> {
         match self.capacity {
             Some(capacity) if self.image.bytes() + growth > capacity => {
@@ -279,6 +293,7 @@ impl DiskFile for SimFile {
                 state.image.forget_unsynced(self.inode);
                 Err(io::Error::from_raw_os_error(code))
             }
+            (state, _) if state.lies => Ok(()),
             (mut state, _) => {
                 state.image.sync(self.inode);
                 Ok(())

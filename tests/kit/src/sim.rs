@@ -277,6 +277,9 @@ impl<S: StateMachine> Cluster<S> {
         let config = config(id, settings);
         let mut node = Node::new(config, policy, founders.clone(), clock);
         node.segment_bytes = settings.segment_bytes.max(4096);
+        if settings.lying_disk {
+            node.disk.lie_about_syncs();
+        }
         let image = Image::new(founders, Default::default(), Vec::new());
         self.court.bench().shadows.insert(id, Shadow::new(image, clock));
         self.nodes.insert(id, node);

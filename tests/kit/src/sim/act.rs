@@ -8,7 +8,7 @@
 //!   rot N1 7: some byte of its log changes    misdirect N1 7: a sector of it lands elsewhere
 //!   wipe N1: it comes back with an empty disk, and wants to go on as if nothing had happened
 //!   network lost=100 repeated=30 latency=20ms    repeat 5: old messages come again
-//!   new N4    change +N4 +N5-learner -N2 N3=learner N6=voter    transfer    transfer N2
+//!   calm: everything works for a moment    new N4    change +N4 +N5-learner -N2 N3=learner N6=voter    transfer    transfer N2
 //! ```
 
 use std::fmt;
@@ -68,6 +68,8 @@ pub enum Act {
     Network(Weather),
     /// So many messages come again.
     Repeat(u64),
+    /// All links, disks and nodes work.
+    Calm,
     /// A node that knows nobody waits to be added.
     New(NodeId),
     /// The leader is asked for other members.
@@ -115,6 +117,7 @@ impl fmt::Display for Act {
                 write!(f, "network lost={lost} repeated={repeated} latency={latency_ms}ms")
             }
             Self::Repeat(count) => write!(f, "repeat {count}"),
+            Self::Calm => f.write_str("calm"),
             Self::New(id) => write!(f, "new {id:?}"),
             Self::Change(changes) => {
                 f.write_str("change")?;
@@ -141,8 +144,10 @@ impl FromStr for Act {
             "hold" => Self::Hold(link(word(0)?)?),
             "split" => {
                 let bar = words.iter().position(|word| *word == "|").ok_or("a split has a |")?;
-                let ids = |words: &[&str]| words.iter().map(|word| id(word)).collect();
-                Self::Split(ids(&words[..bar])?, Result::<_, String>::from(ids(&words[bar + 1..]))?)
+                let ids = |words: &[&str]| -> Result<Vec<NodeId>, String> {
+                    words.iter().map(|word| id(word)).collect()
+                };
+                Self::Split(ids(&words[..bar])?, ids(&words[bar + 1..])?)
             }
             "heal" if words.is_empty() => Self::Heal,
             "heal" => Self::Mend(link(word(0)?)?),
@@ -168,6 +173,7 @@ impl FromStr for Act {
             "campaign" => Self::Campaign(who()?),
             "network" => Self::Network(weather(words)?),
             "repeat" => Self::Repeat(count(0)?),
+            "calm" => Self::Calm,
             "new" => Self::New(who()?),
             "change" => {
                 Self::Change(words.iter().map(|word| change(word)).collect::<Result<_, _>>()?)
@@ -253,7 +259,7 @@ fn link(word: &str) -> Result<Link, String> {
 }
 
 pub(super) fn id(word: &str) -> Result<NodeId, String> {
-    let number = word.strip_prefix('N').and_then(|number| number.parse().ok());
+    let number = word.strip_prefix('N').and_then(|digits| u64::from_str_radix(digits, 16).ok());
     number.and_then(NodeId::new).ok_or(format!("`{word}` is not a node"))
 }
 
@@ -280,7 +286,8 @@ mod tests {
             "heal N1>N2",
             "crash N1",
             "power N1",
-            "restart N1",
+            "restart Nb",
+            "calm",
             "pause N1",
             "resume N1",
             "stall N1",

@@ -37,6 +37,14 @@ impl<S: StateMachine> Cluster<S> {
                 }
             }
             Act::Heal => self.network.mend_all(),
+            Act::Calm => {
+                self.network.mend_all();
+                for id in self.ids() {
+                    self.resume(id);
+                    self.work(id);
+                    self.restart(id);
+                }
+            }
             Act::Mend(link) => self.network.mend(link),
             Act::Repeat(count) => self.repeat(count),
             Act::Network(weather) => self.weather = weather,
@@ -96,8 +104,8 @@ impl<S: StateMachine> Cluster<S> {
     /// Starts the node, on a disk that works.
     pub(super) fn restart(&mut self, id: NodeId) {
         if self.nodes[&id].running.is_none() {
-            let image = self.nodes[&id].disk.kill().image();
-            self.get(id).disk = SimDisk::from_image(image);
+            let disk = self.nodes[&id].disk.kill();
+            self.get(id).disk = disk;
             self.start(id);
         }
     }
@@ -246,7 +254,7 @@ impl<S: StateMachine> Cluster<S> {
     }
 }
 
-const NAMES: [&str; 23] = [
+const NAMES: &[&str] = &[
     "cut",
     "hold",
     "split",
@@ -268,6 +276,8 @@ const NAMES: [&str; 23] = [
     "campaign",
     "network",
     "repeat",
+    "calm",
+    "new",
     "change",
     "transfer",
 ];
@@ -295,6 +305,7 @@ fn subject(act: &Act) -> Option<NodeId> {
         | Act::Hold(_)
         | Act::Split(..)
         | Act::Heal
+        | Act::Calm
         | Act::Mend(_)
         | Act::Network(_)
         | Act::Repeat(_)

@@ -122,7 +122,7 @@ pub fn plan(seed: u64, faults: &Faults, nodes: Option<u64>) -> Plan {
             number -= weight;
         }
         if swarm.dice.chance(120) {
-            swarm.calm(at);
+            swarm.then(at, Act::Calm);
         }
     }
     let mut acts = swarm.acts;
@@ -181,15 +181,6 @@ impl Swarm {
     fn later(&mut self, at: u64) -> u64 {
         let most = self.dice.pick(&[50, 500, 1500, 5000]);
         at + self.dice.below(most) + 1
-    }
-
-    fn calm(&mut self, at: u64) {
-        self.then(at, Act::Heal);
-        for number in 1..=self.known {
-            self.then(at, Act::Resume(node(number)));
-            self.then(at, Act::Work(node(number)));
-            self.then(at, Act::Restart(node(number)));
-        }
     }
 
     fn add(&mut self, at: u64, fault: Fault) {

@@ -1,8 +1,12 @@
 //! What happens to a node, and what it makes of it.
 
 use core::time::Duration;
+use std::sync::Arc;
 
-use raft_core::{Envelope, Incarnation, LogReader as _, LogStore as _, NodeId, SnapshotStore as _};
+use raft_core::{
+    Envelope, Incarnation, LogReader as _, LogStore as _, NodeId, Snapshot, SnapshotSource,
+    SnapshotStore as _, Term,
+};
 use raft_driver::{BuildFailed, Done, Failure, Input, StateMachine, build_snapshot};
 
 use super::node::{Applying, FileJob};
@@ -191,17 +195,7 @@ impl<S: StateMachine> Cluster<S> {
         match job {
             FileJob::Build(snapshot, state) => {
                 let built = build_snapshot(&running.snapshots, &snapshot, state, || false);
-                match built {
-                    Ok(()) => {
-                        self.court.bench().shadow(id).publish(snapshot.clone());
-                        self.input(id, Input::Built(Ok(snapshot)));
-                    }
-                    Err(error) => {
-                        self.mark(Mark::BuildFailed);
-                        self.tell_story(|| format!("{id:?} writes no snapshot: {error}"));
-                        self.input(id, Input::Built(Err(BuildFailed)));
-                    }
-                }
+                self.on_built(id, snapshot, built.map_err(|error| error.to_string()));
             }
             FileJob::Retain(last) => {
                 if running.snapshots.retain(last).is_ok() {
@@ -210,17 +204,8 @@ impl<S: StateMachine> Cluster<S> {
             }
             FileJob::Open { peer, term } => {
                 let source = running.snapshots.newest().ok().flatten();
-                let transfer = self.dice.nodes.any();
                 match source {
-                    Some(source) => {
-                        let outgoing = Outgoing::new(id, term, transfer, source);
-                        let offer = outgoing.offer();
-                        if let Some(running) = &mut self.get(id).running {
-                            running.outgoing.insert(peer, outgoing);
-                        }
-                        self.send_piece(id, peer, offer);
-                        self.await_receipt(id, peer, transfer, 0);
-                    }
+                    Some(source) => self.begin_sending(id, peer, term, source),
                     None => self.input(id, Input::SnapshotSent { peer, last: None }),
                 }
             }
@@ -234,6 +219,37 @@ impl<S: StateMachine> Cluster<S> {
             }
             FileJob::Receive(parcel) => self.on_received(id, parcel),
         }
+    }
+
+    fn on_built(&mut self, id: NodeId, snapshot: Snapshot, built: Result<(), String>) {
+        match built {
+            Ok(()) => {
+                self.court.bench().shadow(id).publish(snapshot.clone());
+                self.input(id, Input::Built(Ok(snapshot)));
+            }
+            Err(reason) => {
+                self.mark(Mark::BuildFailed);
+                self.tell_story(|| format!("{id:?} writes no snapshot: {reason}"));
+                self.input(id, Input::Built(Err(BuildFailed)));
+            }
+        }
+    }
+
+    fn begin_sending(
+        &mut self,
+        id: NodeId,
+        peer: NodeId,
+        term: Term,
+        source: Arc<dyn SnapshotSource>,
+    ) {
+        let transfer = self.dice.nodes.any();
+        let outgoing = Outgoing::new(id, term, transfer, source);
+        let offer = outgoing.offer();
+        if let Some(running) = &mut self.get(id).running {
+            running.outgoing.insert(peer, outgoing);
+        }
+        self.send_piece(id, peer, offer);
+        self.await_receipt(id, peer, transfer, 0);
     }
 
     /// A piece of a snapshot, or what a peer says to one.
