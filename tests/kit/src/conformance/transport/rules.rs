@@ -46,7 +46,7 @@ fn as_sent<H: Harness>(bench: &mut Bench<'_, H>) -> Verdict {
     let (first, mut second) = bench.pair()?;
     for sent in every_kind(1, 2) {
         bench.send(&first, std::slice::from_ref(&sent))?;
-        let found = bench.arrived(&mut second, 1);
+        let found = bench.expected(&mut second, 1);
         if found != [sent.clone()] {
             return Err(bench.broken(Rule::AsSent, format!("{sent:?} arrives as {found:?}")));
         }
@@ -78,7 +78,7 @@ fn receiver<H: Harness>(bench: &mut Bench<'_, H>) -> Verdict {
     bench.send(&first, &sent)?;
     for (id, end) in [(2, &mut second), (3, &mut third)] {
         let mine: Vec<_> = sent.iter().filter(|it| it.to == node(id)).cloned().collect();
-        let found = bench.arrived(end, mine.len());
+        let found = bench.expected(end, mine.len());
         if let Some(other) = found.iter().find(|it| it.to != node(id) || it.from != node(1)) {
             return Err(bench.broken(Rule::Receiver, format!("node {id} is handed {other:?}")));
         }
@@ -107,7 +107,7 @@ fn large<H: Harness>(bench: &mut Bench<'_, H>) -> Verdict {
         bench.send(&first, std::slice::from_ref(message))?;
         let Message::Append(append) = &message.message else { continue };
         while end.index < append.last_covered() {
-            let parts = bench.arrived(&mut second, 1);
+            let parts = bench.expected(&mut second, 1);
             if parts.is_empty() {
                 return Err(bench.broken(Rule::Large, format!("nothing arrives behind {end:?}")));
             }
