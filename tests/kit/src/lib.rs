@@ -7,6 +7,7 @@ pub mod cuts;
 pub mod disk;
 pub mod history;
 pub mod hunt;
+pub mod model;
 mod oracles;
 pub mod sim;
 pub mod trace;

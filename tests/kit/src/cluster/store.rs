@@ -258,6 +258,11 @@ impl Store {
         self.pending.iter().map(|write| write.ticket)
     }
 
+    /// The writes that are not durable, oldest first.
+    pub fn writes(&self) -> impl ExactSizeIterator<Item = &Write> + '_ {
+        self.pending.iter()
+    }
+
     /// Loses what is not durable, but for the `kept` oldest writes: a disk may have got that
     /// far before anybody heard of it.
     pub fn crash(&mut self, kept: usize) {
