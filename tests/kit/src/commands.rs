@@ -3,6 +3,7 @@
 pub(crate) mod bugs;
 pub(crate) mod check;
 pub(crate) mod cuts;
+pub(crate) mod diagram;
 pub(crate) mod model;
 pub(crate) mod replay;
 pub(crate) mod run;

@@ -9,7 +9,9 @@
 //! The checker knows the rules of the protocol and nothing of the code that is to follow them.
 
 pub mod check;
+pub mod diagram;
 mod read;
+mod words;
 
 pub use check::{Checker, Figures, Violation};
 pub use raft_driver::trace::{
@@ -17,6 +19,7 @@ pub use raft_driver::trace::{
     Said, Sink, SnapshotNote, Start, VERSION, What,
 };
 pub use read::{Line, Merged, Unreadable, merge};
+pub use words::InWords;
 
 /// Writes records down, a line each.
 pub fn to_lines<'a>(records: impl IntoIterator<Item = &'a Record>) -> String {

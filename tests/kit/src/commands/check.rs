@@ -1,7 +1,7 @@
 //! `check`: the rules of the protocol over traces (see [`raft_testkit::trace`]).
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufReader, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -39,18 +39,23 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
             }
         };
         if let Err(violation) = checker.observe(line, &record) {
-            println!("{}:{}: {violation}", name(line), line.number);
             let text = serde_json::to_string(&violation.record).unwrap_or_default();
-            println!("{text}\n\nup to there:\n{}", checker.figures());
+            let (at, figures) = (name(line), checker.figures());
+            say(&format!("{at}:{}: {violation}\n{text}\n\nup to there:\n{figures}", line.number));
             return ExitCode::FAILURE;
         }
     }
-    println!("{}", checker.figures());
-    if records.cut_off() > 0 {
-        println!("{} unfinished lines were left out: processes were killed", records.cut_off());
-    }
-    println!("all rules hold");
+    let cut_off = match records.cut_off() {
+        0 => String::new(),
+        lines => format!("{lines} unfinished lines were left out: processes were killed\n"),
+    };
+    say(&format!("{}\n{cut_off}all rules hold", checker.figures()));
     ExitCode::SUCCESS
+}
+
+/// Whoever reads no further must not change the verdict.
+fn say(text: &str) {
+    let _ = writeln!(io::stdout(), "{text}");
 }
 
 pub(super) fn open(paths: &[PathBuf]) -> Result<Vec<BufReader<File>>, String> {

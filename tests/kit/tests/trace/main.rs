@@ -2,6 +2,7 @@
 
 mod elections;
 mod logs;
+mod pages;
 mod promises;
 mod reading;
 mod scene;
