@@ -8,8 +8,10 @@ use raft_core::{
     RoleKind,
 };
 use raft_driver::Observer;
+use raft_driver::trace::What;
 
 use super::marks::{Mark, Marks};
+use super::recording::Recording;
 use super::shadow::Shadow;
 use crate::oracles::{Oracles, Seen as _, Step};
 
@@ -32,6 +34,8 @@ pub(super) struct Bench {
     members: BTreeMap<NodeId, (Index, Arc<Membership>)>,
     /// What happened, for people.
     pub(super) story: Option<Vec<String>>,
+    /// The same, for machines.
+    pub(super) recording: Recording,
 }
 
 impl Court {
@@ -49,6 +53,7 @@ impl Court {
             leased: BTreeSet::new(),
             members: BTreeMap::new(),
             story: with_story.then(Vec::new),
+            recording: Recording::default(),
         })))
     }
 
@@ -78,6 +83,7 @@ impl Bench {
     }
 
     pub(super) fn on_down(&mut self, id: NodeId) {
+        self.recording.on_end(id, self.now, What::Crash);
         self.oracles.on_crash(id);
         self.roles.remove(&id);
         self.paused.remove(&id);
@@ -86,6 +92,7 @@ impl Bench {
 
     fn on_event(&mut self, id: NodeId, raft: &Raft, event: &Event) {
         let now = self.now;
+        self.recording.on_event(id, now, raft, event);
         match event {
             Event::Read { requests, lease } => {
                 self.oracles.on_read(id, now, *requests);
@@ -117,6 +124,7 @@ impl Bench {
     }
 
     fn on_effects(&mut self, id: NodeId, raft: &Raft, effects: &[Effect]) {
+        self.recording.on_effects(id, self.now, raft, effects);
         let (now, members) = (self.now, &self.shadows);
         self.oracles.observe(&Step { id, now, raft, members, effects });
         for effect in effects {

@@ -8,6 +8,7 @@ use std::sync::Once;
 
 use raft_driver::StateMachine;
 use raft_driver::sessions::SessionMachine;
+use raft_driver::trace::Sink;
 
 use super::machine::Lists;
 use super::workload::{ListClients, ListMachine};
@@ -70,21 +71,30 @@ impl std::error::Error for Violation {}
 /// # Errors
 /// What was found wrong: by an oracle, by an invariant of the core, by the history of the clients.
 pub fn run(plan: &Plan) -> Result<Report, Violation> {
-    let (result, _) = run_told(plan, false);
+    let (result, _) = run_told(plan, false, None);
     result
 }
 
 /// The same, with what happened, line by line.
 pub fn story(plan: &Plan) -> (Result<Report, Violation>, Vec<String>) {
-    run_told(plan, true)
+    run_told(plan, true, None)
 }
 
-fn run_told(plan: &Plan, with_story: bool) -> (Result<Report, Violation>, Vec<String>) {
+/// The same, and every step of every node goes into `sink`.
+pub fn recorded(plan: &Plan, sink: Sink) -> (Result<Report, Violation>, Vec<String>) {
+    run_told(plan, true, Some(sink))
+}
+
+fn run_told(
+    plan: &Plan,
+    with_story: bool,
+    sink: Option<Sink>,
+) -> (Result<Report, Violation>, Vec<String>) {
     let ballast = plan.settings.ballast;
     if plan.settings.sessions {
-        run_lists(plan, move || SessionMachine::new(Lists::new(ballast)), with_story)
+        run_lists(plan, move || SessionMachine::new(Lists::new(ballast)), with_story, sink)
     } else {
-        run_lists(plan, move || Lists::new(ballast), with_story)
+        run_lists(plan, move || Lists::new(ballast), with_story, sink)
     }
 }
 
@@ -92,6 +102,7 @@ fn run_lists<S: ListMachine>(
     plan: &Plan,
     make: impl Fn() -> S + 'static,
     with_story: bool,
+    sink: Option<Sink>,
 ) -> (Result<Report, Violation>, Vec<String>) {
     let cluster = Cluster::told(
         plan.clone(),
@@ -99,6 +110,9 @@ fn run_lists<S: ListMachine>(
         |settings| Box::new(ListClients::new(settings)),
         with_story,
     );
+    if let Some(sink) = sink {
+        cluster.court.bench().recording.begin(sink);
+    }
     conduct(cluster)
 }
 

@@ -1,6 +1,7 @@
 //! How nodes start, stop, and lose their power.
 
 use raft_core::{Incarnation, Index, Instant, LogStore as _, NodeId};
+use raft_driver::trace::What;
 use raft_driver::{StateMachine, build_snapshot};
 
 use super::machine::Judged;
@@ -86,6 +87,7 @@ impl<S: StateMachine> Cluster<S> {
         let bench = &mut *guard;
         let shadow = bench.shadow(id);
         (shadow.run, shadow.applied) = (node.run, running.driver.raft().applied_index());
+        bench.recording.on_launch(id, node.run, node.incarnation);
         bench.oracles.on_start(id, running.driver.raft(), &bench.shadows[&id]);
         drop(guard);
         running.driver.observe(self.court.observer(id));
@@ -97,6 +99,8 @@ impl<S: StateMachine> Cluster<S> {
     pub(super) fn stop(&mut self, id: NodeId, reason: &str) {
         let Some(mut running) = self.get(id).running.take() else { return };
         self.tell_story(|| format!("{id:?} stops: {reason}"));
+        let now = self.now;
+        self.court.bench().recording.on_end(id, now, What::Stop);
         let mut work = Default::default();
         running.driver.stop(&mut work);
         for (waiter, ending) in work.ended {

@@ -183,7 +183,10 @@ impl Checker {
             What::Stop | What::Crash | What::Gap { .. } => node.lose_sight(),
             What::Receive { from, term, says } => node.on_receive(*from, *term, says),
             What::SnapshotReceived { last, .. } => node.on_told(last.1),
-            What::Persisted { ticket } => node.on_persisted(*ticket),
+            What::Persisted { ticket } => {
+                node.on_persisted(*ticket);
+                elections::on_persisted(ledger, node, line)?;
+            }
             What::Applied { index } => applying::on_applied(node, *index)?,
             What::Role { term, role, .. } => {
                 monotone::on_role(node, *term)?;
@@ -193,7 +196,7 @@ impl Checker {
             What::Members(members) => node.on_members(members),
             What::Persist(write) => {
                 monotone::on_persist(node, write)?;
-                elections::on_persist(ledger, node, write, line)?;
+                elections::on_persist(node, write)?;
                 log::on_persist(ledger, node, write)?;
                 node.on_persist(write);
             }

@@ -43,6 +43,27 @@ fn a_vote_given_before_the_trace_begins_counts() {
     scene.breaks("one-vote", "N2 votes for N3 in term 4, and has voted for N1");
 }
 
+/// What was not durable and never left was never promised.
+#[test]
+fn a_vote_that_never_left_may_be_lost_in_a_crash() {
+    let mut scene = Scene::founded();
+    scene.put(1, What::Timer);
+    scene.role(1, 1, Role::Candidate);
+    scene.promise(1, 1, 1, Some(1));
+    let mut durable = scene.clone();
+    scene.put(1, What::Crash);
+    scene.start(1, empty());
+    scene.vote(1, 2, 1, Position(0, 0));
+    scene.passes();
+    durable.persisted(1, 1);
+    durable.put(1, What::Crash);
+    durable.start(1, raft_testkit::trace::Start { disk: Some(9), ..empty() });
+    durable.promise(1, 1, 1, Some(2));
+    durable.passes();
+    durable.persisted(1, 1);
+    durable.breaks("one-vote", "N1 votes for N2 in term 1, and has voted for N1");
+}
+
 #[test]
 fn another_disk_has_promised_nothing_else() {
     let mut scene = Scene::led();

@@ -74,6 +74,28 @@ fn a_snapshot_is_acknowledged_when_it_is_noted() {
     patient.passes();
 }
 
+/// What was written before such a snapshot becomes durable before it.
+#[test]
+fn a_log_that_is_replaced_may_still_be_acknowledged() {
+    let mut scene = Scene::led();
+    scene.role(3, 1, Role::Follower);
+    scene.receive(3, 1, 1, Said::Append { previous: Position(0, 0), count: 1, commit: 0 });
+    scene.persist(3, entries(1, &[EntryMark(1, 1, checksum(1))]));
+    let last = Position(1, 7);
+    scene.put(3, What::SnapshotReceived { from: 1, term: 1, last });
+    let mut write = entries(2, &[]);
+    write.snapshot = Some(SnapshotNote { last, base: last });
+    scene.persist(3, write);
+    let mut early = scene.clone();
+    early.send(3, 1, 1, Said::Accept { matched: 1 });
+    early.breaks("durable-promise", "N3 acknowledges up to 1 before that is durable");
+    scene.persisted(3, 1);
+    scene.send(3, 1, 1, Said::Accept { matched: 1 });
+    scene.passes();
+    scene.send(3, 1, 1, Said::Accept { matched: 2 });
+    scene.breaks("durable-promise", "N3 acknowledges up to 2 before that is durable");
+}
+
 #[test]
 fn what_was_acknowledged_is_there_after_a_crash() {
     let mut scene = Scene::committed();

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use raft_testkit::cluster::weather;
+use raft_testkit::sim;
 use raft_testkit::trace::{Checker, Figures, Line, Record, Sink, What};
 
 const SEEDS: u64 = 12;
@@ -39,6 +40,21 @@ fn storms_keep_the_rules() {
     }
     assert!(all.elections > SEEDS && all.votes > SEEDS && all.accepts > 100, "{all:?}");
     assert!(all.crashes > 0 && all.installed > 0, "{all:?}");
+}
+
+/// Whole nodes: the real log, power cuts, damage, snapshots in chunks, new disks.
+#[test]
+fn whole_nodes_keep_the_rules() {
+    for seed in [4, 10, 14] {
+        let records: Arc<Mutex<Vec<Record>>> = Arc::default();
+        let into = Arc::clone(&records);
+        let sink = Sink::new(move |record| into.lock().expect("nobody panics").push(record));
+        let (result, _) = sim::recorded(&sim::plan(seed, &sim::Faults::all(), None), sink);
+        result.unwrap_or_else(|found| panic!("seed {seed}: {found}"));
+        let records = std::mem::take(&mut *records.lock().expect("nobody panics"));
+        let figures = check(&records).unwrap_or_else(|found| panic!("seed {seed}: {found}"));
+        assert!(figures.accepts > 50 && figures.committed > 50, "seed {seed}: {figures:?}");
+    }
 }
 
 /// Records that are turned around, left out or changed are not taken for a right story: else the

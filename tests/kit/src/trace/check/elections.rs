@@ -16,10 +16,15 @@ pub(super) fn on_start(ledger: &mut Ledger, node: &Node, start: &Start, line: Li
     state.vote.map_or(Ok(()), |vote| note_vote(ledger, (node.id, state.term), vote, line))
 }
 
-pub(super) fn on_persist(ledger: &mut Ledger, node: &Node, write: &Persist, line: Line) -> Verdict {
+/// A vote counts from when it is durable, or leaves: before that a crash may undo it.
+pub(super) fn on_persisted(ledger: &mut Ledger, node: &Node, line: Line) -> Verdict {
+    let state = node.promised;
+    state.vote.map_or(Ok(()), |vote| note_vote(ledger, (node.id, state.term), vote, line))
+}
+
+pub(super) fn on_persist(node: &Node, write: &Persist) -> Verdict {
     let Some(state) = write.hard_state else { return Ok(()) };
     let Some(vote) = state.vote else { return Ok(()) };
-    note_vote(ledger, (node.id, state.term), vote, line)?;
     let is_new = (node.written.term, node.written.vote) != (state.term, Some(vote));
     let Some(asked) = node.asked.get(&vote).filter(|_| is_new && node.is_known) else {
         return Ok(());
@@ -45,6 +50,7 @@ pub(super) fn on_send(
         Said::VoteReply { granted: true } => {
             note_vote(ledger, (node.id, term), to, line).map(|()| 1)
         }
+        Said::Vote { .. } => note_vote(ledger, (node.id, term), node.id, line).map(|()| 0),
         _ => Ok(0), // Nobody counts it as a vote.
     }
 }

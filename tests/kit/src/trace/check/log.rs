@@ -6,7 +6,7 @@
 //!   leader writes one entry at an index in its term).
 //! - **committed-kept**: what is committed is never cut off.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::ledger::Ledger;
 use super::node::Node;
@@ -21,8 +21,8 @@ pub(super) struct Log {
     /// The newest write that is durable.
     durable: u64,
     /// Where a snapshot took the place of the log: the write that did it, and up to where the log
-    /// was durable before.
-    replaced: Option<(u64, u64)>,
+    /// before it is durable with which write.
+    replaced: Option<(u64, Vec<(u64, u64)>)>,
 }
 
 /// One entry. Its checksum is known if it was written in this run.
@@ -72,8 +72,11 @@ impl Log {
         match self.slot(index) {
             Some(slot) => slot.ticket <= self.durable,
             None if index <= self.base.1 => {
-                let replaced = self.replaced.filter(|(ticket, _)| *ticket > self.durable);
-                replaced.is_none_or(|(_, before)| index <= before)
+                let is_done = |ticket: u64| ticket <= self.durable;
+                self.replaced.as_ref().is_none_or(|(ticket, before)| {
+                    is_done(*ticket)
+                        || before.iter().any(|(needs, last)| is_done(*needs) && index <= *last)
+                })
             }
             None => false,
         }
@@ -111,8 +114,10 @@ impl Log {
             let count = base.1 - self.base.1;
             self.entries.drain(..count as usize);
         } else {
-            let durable = (self.base.1..=self.last().1).rev().find(|at| self.is_durable(*at));
-            self.replaced = Some((ticket, durable.unwrap_or(0)));
+            let ends = self.entries.iter().zip(self.base.1 + 1..);
+            let mut before: BTreeMap<u64, u64> = BTreeMap::from([(0, self.base.1)]);
+            before.extend(ends.map(|(slot, index)| (slot.ticket, index)));
+            self.replaced = Some((ticket, before.into_iter().collect()));
             self.entries.clear();
         }
         self.base = base;
