@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use raft_core::{Index, LogReader, LogStore, Write};
-use raft_storage::{OpenError, Verdict, Wal, WalError, inspect_on};
+use raft_storage::{Identity, OpenError, Verdict, Wal, WalError, inspect_on};
 use raft_testkit::disk::{Image, SimDisk};
 
 use crate::model::{
-    Model, command, create, dir, entries, hard, model_of, open, open_strictly, try_open,
+    Model, command, create, dir, entries, hard, identity, model_of, open, open_strictly, options,
+    try_open, voters,
 };
 
 /// A log of two segments, with every kind of record, a batch of several sectors and one of one.
@@ -147,12 +148,58 @@ fn a_segment_that_is_shorter_or_longer_is_corruption() {
     for (path, bytes) in segments(&disk.image()) {
         for length in [0, 511, 512, bytes.len() - 512, bytes.len() + 512] {
             let disk = SimDisk::from_image(disk.image());
-            let mut bytes = bytes.clone();
+            let (made, mut bytes) = (bytes.len(), bytes.clone());
             bytes.resize(length, 0);
             raft_storage::Disk::remove(&disk, &path).expect("it is there");
             disk.put_file(&path, &bytes);
-            assert!(matches!(open_strictly(&disk), Err(OpenError::Corrupt(_))), "{length}");
+            let refusal = open_strictly(&disk).map(drop).expect_err("it is corrupt");
+            assert!(matches!(refusal, OpenError::Corrupt(_)), "{length}");
+            if length > 512 {
+                let words = format!("the segment has {length} bytes, but was made with {made}");
+                assert!(refusal.to_string().contains(&words), "{refusal}");
+            }
         }
+    }
+}
+
+#[test]
+fn a_segment_that_is_out_of_place_is_refused_with_what_is_wrong() {
+    let refusal = |change: &dyn Fn(&SimDisk, &Path, &[u8])| {
+        let (wal, disk, _) = small_log();
+        drop(wal);
+        let (path, bytes) = segments(&disk.image()).remove(1);
+        raft_storage::Disk::remove(&disk, &path).expect("it is there");
+        change(&disk, &path, &bytes);
+        open_strictly(&disk).map(drop).expect_err("it is corrupt").to_string()
+    };
+    let renamed = refusal(&|disk, path, bytes| {
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+        disk.put_file(&path.with_file_name(name.replace("02-", "03-")), bytes);
+    });
+    assert!(renamed.contains("segment 0000000000000002 is missing"), "{renamed}");
+    let misnamed = refusal(&|disk, path, bytes| {
+        disk.put_file(&path.with_file_name("0000000000000002-0000000000000009.wal"), bytes);
+    });
+    assert!(misnamed.contains("the segment was called 0000000000000002-"), "{misnamed}");
+    // The second segment of a log that went another way, and of another node's.
+    let of = |owner, first: &[u8]| {
+        let disk = SimDisk::new();
+        let mut wal = Wal::create(dir(), owner, &voters(), &options(&disk)).expect("a new log").0;
+        wal.persist(&[entries([command(1, 1, first)])]).expect("a healthy disk");
+        wal.persist(&[entries([command(2, 1, &[7; 2500])])]).expect("a healthy disk");
+        wal.persist(&[entries([command(3, 1, &[7; 2500])])]).expect("a healthy disk");
+        segments(&disk.image())
+    };
+    let (mine, other) = (of(identity(), b"one"), of(identity(), b"two"));
+    let theirs = of(Identity { incarnation: 9, ..identity() }, b"one");
+    for (second, words) in [(&other, "the segment follows"), (&theirs, "belongs to another log")] {
+        let disk = SimDisk::new();
+        drop(create(&disk));
+        for (path, bytes) in [&mine[0], &second[1]] {
+            disk.put_file(path, bytes);
+        }
+        let refusal = open_strictly(&disk).map(drop).expect_err("it is corrupt").to_string();
+        assert!(refusal.contains(words), "{refusal}");
     }
 }
 

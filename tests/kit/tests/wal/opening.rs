@@ -110,6 +110,39 @@ fn a_log_without_any_copy_of_its_identity_is_neither_opened_nor_made_anew() {
     assert!(matches!(made, Err(CreateError::Exists { identity: None, .. })));
 }
 
+/// Its segment may be empty: the header says that something came before it.
+#[test]
+fn a_log_whose_newest_segment_alone_is_left_is_not_made_anew() {
+    let disk = SimDisk::new();
+    let mut wal = create(&disk);
+    for index in 1..=3 {
+        wal.persist(&[entries([command(index, 1, &[7; 1500])])]).expect("a healthy disk");
+    }
+    drop(wal);
+    let mut files = disk.files();
+    files.retain(|(path, _)| path.extension().is_some_and(|extension| extension == "wal"));
+    let (path, bytes) = files.pop().expect("two segments");
+    assert!(!files.is_empty(), "it is not the first");
+    let disk = SimDisk::new();
+    raft_storage::Disk::create_dir(&disk, dir()).expect("a healthy disk");
+    let header = bytes.iter().rposition(|byte| *byte != 0).expect("it holds something");
+    assert!(header > 512, "it holds a batch");
+    disk.put_file(&path, &[&bytes[..512], &vec![0; bytes.len() - 512][..]].concat());
+    assert!(Wal::exists(dir(), &options(&disk)).expect("a healthy disk"));
+    let made = Wal::create(dir(), identity(), &voters(), &options(&disk)).map(drop);
+    assert!(matches!(made, Err(CreateError::Exists { identity: None, .. })));
+}
+
+#[test]
+fn a_directory_says_whose_log_it_holds_and_the_log_who_founded_it() {
+    let disk = SimDisk::new();
+    let identity_in = |disk: &SimDisk| Wal::identity_in(dir(), &options(disk));
+    assert_eq!(identity_in(&disk).expect("a healthy disk"), None);
+    let wal = create(&disk);
+    assert_eq!(wal.founders(), &voters());
+    assert_eq!(identity_in(&disk).expect("though it is in use"), Some(identity()));
+}
+
 #[test]
 fn one_copy_of_the_identity_is_enough_and_the_others_are_mended() {
     let disk = SimDisk::new();

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use raft_core::{Entry, Index, LogReader, LogStore, Payload, Write};
-use raft_storage::{WalError, WalReader};
+use raft_storage::{Options, Wal, WalError, WalReader};
 use raft_testkit::disk::SimDisk;
 use rand::{Rng, RngExt};
 
-use crate::model::{command, create, entries, random};
+use crate::model::{command, create, dir, entries, hard, identity, options, owner, random, voters};
 
 #[test]
 fn behind_the_end_of_the_log_nothing_is_read_and_that_is_an_error() {
@@ -21,6 +21,30 @@ fn behind_the_end_of_the_log_nothing_is_read_and_that_is_an_error() {
 /// An entry that says what it is, so that a reader can tell whether it got the right one.
 fn telling(index: u64, term: u64) -> Entry {
     command(index, term, format!("{index} of {term}").repeat(30).as_bytes())
+}
+
+/// The writer notes only now and then where an entry stands; readers walk from there.
+#[test]
+fn every_entry_of_a_large_batch_is_found_before_and_after_a_restart() {
+    let disk = SimDisk::new();
+    let options = Options { segment_bytes: 1 << 20, ..options(&disk) };
+    let all: Vec<Entry> = (1..=600).map(|index| telling(index, 1)).collect();
+    assert!(all.iter().map(Entry::size_bytes).sum::<usize>() > 128 << 10);
+    let (mut wal, _) = Wal::create(dir(), identity(), &voters(), &options).expect("a new log");
+    wal.persist(&[hard(1, None, 0)]).expect("a healthy disk");
+    wal.persist(&[entries(all.clone())]).expect("a healthy disk");
+    let reads_all = |wal: &Wal| {
+        for first in 1..=600 {
+            let mut found = Vec::new();
+            let (from, to) = (Index(first), Index(first + 2));
+            wal.reader().read(from, to.min(Index(600)), usize::MAX, &mut found).expect("sound");
+            assert_eq!(found, all[first as usize - 1..(first as usize + 2).min(600)]);
+        }
+    };
+    reads_all(&wal);
+    wal.close().expect("a healthy disk");
+    let (wal, _) = Wal::open(dir(), owner(), &options).expect("a sound log");
+    reads_all(&wal);
 }
 
 /// Whatever moment a read falls on, what it gives are neighbours out of one log.
