@@ -325,11 +325,10 @@ fn a_lease_is_over_at_its_end() {
     hand.echo(&heartbeats);
     let read = |hand: &mut Hand| {
         let read = hand.step(Event::Read { requests: requests(1, 1), lease: true });
-        let until = read.into_iter().find_map(|effect| match effect {
+        read.into_iter().find_map(|effect| match effect {
             Effect::ReadReady { until, .. } => until,
             _ => None,
-        });
-        until
+        })
     };
     let until = read(&mut hand).expect("there is a lease");
     hand.now = Instant(until.0 - 1);
@@ -367,4 +366,35 @@ fn who_knows_the_commit_index_is_not_told_again() {
     let again = AppendReply::Accept { matched: Index(1) };
     assert_eq!(hand.receive(2, 1, Message::AppendReply(again)), []);
     assert_eq!(hand.raft.deadline(), deadline, "nothing is due before");
+}
+
+#[test]
+fn an_append_that_no_leader_would_send_changes_nothing() {
+    let mut hand = Hand::founder(3);
+    hand.receive(2, 1, heartbeat());
+    hand.persist();
+    let gap = Entry { index: Index(2), term: Term(1), payload: Payload::Empty };
+    let append = |entries: Entries| {
+        let (previous, commit) = (LogPosition::ZERO, Index::ZERO);
+        Message::Append(Append { previous, entries, commit })
+    };
+    assert_eq!(hand.receive(2, 1, append(vec![gap.clone()].into())), []);
+    let first = Entry { index: Index(1), ..gap };
+    assert!(!hand.receive(2, 1, append(vec![first].into())).is_empty());
+    assert_eq!(hand.raft.last().index, Index(1));
+}
+
+#[test]
+fn more_readers_than_a_leader_can_remember_are_refused() {
+    let mut hand = Hand::leader();
+    let read = |hand: &mut Hand, id| {
+        let requests = requests(id, 1);
+        let refused = Effect::Refuse { requests, reason: Refusal::Overloaded };
+        !hand.step(Event::Read { requests, lease: false }).contains(&refused)
+    };
+    // The first one begins a round; only neighbours are remembered together.
+    let taken = (1..=4097).filter(|at| read(&mut hand, 2 * at)).count();
+    assert_eq!(taken, 4097);
+    assert!(!read(&mut hand, 1));
+    assert!(read(&mut hand, 2 * 4097 + 1), "a neighbour takes no room");
 }

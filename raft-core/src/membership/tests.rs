@@ -287,6 +287,13 @@ fn while_voters_are_being_replaced_only_what_is_known_of_members_can_change() {
 }
 
 #[test]
+fn a_group_has_a_size() {
+    let largest = changed(&group(1023), &[add(1024)]);
+    let refused = largest.changed(&[add(1025)], |_| true);
+    assert_eq!(refused, Err(ChangeError::TooManyMembers));
+}
+
+#[test]
 fn an_address_has_a_length() {
     let move_to = |length| Change::SetAddress(node(3), "x".repeat(length));
     assert!(group(3).changed(&[move_to(4096)], |_| true).is_ok());
