@@ -57,6 +57,8 @@ mod bounds;
 mod configurations;
 mod intern;
 mod local;
+mod names;
+mod network;
 mod record;
 mod rules;
 mod search;

@@ -5,17 +5,18 @@
 //!   (node, act) ── worked out once by the shipped core ──▶ (node after it, packets, facts)
 //! ```
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use raft_core::{Index, Message};
+mod work;
 
 use super::act::{Act, Cost, Packet};
 use super::bounds::Bounds;
-use super::intern::{Map, Pool, scramble};
+use super::intern::{Map, Pool};
 use super::local::{Local, Pace};
+use super::names::Names;
+use super::network::{Network, Receiver};
 use super::record::{self, Record};
 use super::rules::Facts;
-use super::text::{NAMELESS, Renaming, SAME, Text};
+use super::text::Text;
+use work::judged;
 
 /// The most nodes of a group.
 pub(super) const NODES_MAX: usize = 5;
@@ -74,26 +75,19 @@ pub(super) struct Way {
 /// The steps from here to there.
 type Steps = (u32, u32);
 
-/// A packet set, sorted.
-type Inbox = Box<[u32]>;
-
 const BROKEN: u32 = u32::MAX;
 
 /// Everything that was met so far.
 #[derive(Debug)]
 pub(super) struct Space<'a> {
     pub(super) bounds: &'a Bounds,
-    /// All renamings that count, and behind them the one that takes all names away.
-    names: Vec<Renaming>,
-    /// Of each renaming that counts, which node gets each name.
-    owners: Vec<Vec<usize>>,
+    names: Names,
     /// What happens costs nothing yet.
     pub(super) is_opening: bool,
     pub(super) locals: Pool<Local>,
     /// The durable term of each.
     terms: Vec<u64>,
-    pub(super) packets: Pool<Packet>,
-    inboxes: Pool<Inbox>,
+    network: Network,
     records: Pool<Record>,
     facts: Vec<Facts>,
     facts_numbers: Map<Facts, u32>,
@@ -108,30 +102,21 @@ pub(super) struct Space<'a> {
     /// What can happen to a node with an inbox: a stretch of `edges`.
     pairs: Map<(u32, u32), (u32, u32)>,
     edges: Vec<u32>,
-    unions: Map<(u32, u32), u32>,
-    pruned: Map<(u32, u32), u32>,
     recorded: Map<(u32, u32), u32>,
     text: Text,
 }
 
 impl<'a> Space<'a> {
     pub(super) fn new(bounds: &'a Bounds) -> Self {
-        let mut names = if bounds.symmetry { renamings(bounds.founders as u8) } else { vec![SAME] };
-        let owner_of = |names: &Renaming, name: usize| {
-            (0..bounds.nodes()).find(|node| usize::from(names[node + 1]) == name + 1)
-        };
-        let owners = |names| (0..bounds.nodes()).filter_map(|name| owner_of(names, name)).collect();
-        let owners = names.iter().map(owners).collect();
-        names.push(NAMELESS);
+        let free = if bounds.symmetry { bounds.founders as u8 } else { 1 };
+        let names = Names::new(bounds.nodes(), free);
         Self {
             bounds,
             names,
-            owners,
             is_opening: true,
             locals: Pool::default(),
             terms: Vec::new(),
-            packets: Pool::default(),
-            inboxes: Pool::default(),
+            network: Network::default(),
             records: Pool::default(),
             facts: Vec::new(),
             facts_numbers: Map::default(),
@@ -143,8 +128,6 @@ impl<'a> Space<'a> {
             own: Map::default(),
             pairs: Map::default(),
             edges: Vec::new(),
-            unions: Map::default(),
-            pruned: Map::default(),
             recorded: Map::default(),
             text: Text::default(),
         }
@@ -152,19 +135,19 @@ impl<'a> Space<'a> {
 
     /// Where the search begins, before its opening.
     pub(super) fn root(&mut self) -> State {
-        let inbox = self.inbox(Vec::new());
+        let inbox = self.network.inbox(Vec::new(), self.names.len());
         let mut nodes = [Place::default(); NODES_MAX];
         for (place, number) in nodes.iter_mut().zip(1..=self.bounds.nodes() as u64) {
             let local = self.local(Local::new(self.bounds, number));
             *place = Place { local, inbox };
         }
-        let record = self.records.number(Record::default(), &self.names, &mut self.text);
+        let record = self.records.number(Record::default(), self.names.all(), &mut self.text);
         State { nodes, record, spent: 0 }
     }
 
     /// How many different nodes and packets were met, and how many steps worked out.
     pub(super) fn sizes(&self) -> (usize, usize, usize) {
-        (self.locals.len(), self.packets.len(), self.steps.len())
+        (self.locals.len(), self.network.packets.len(), self.steps.len())
     }
 
     pub(super) fn local_at(&self, state: &State, node: usize) -> &Local {
@@ -172,36 +155,19 @@ impl<'a> Space<'a> {
     }
 
     pub(super) fn inbox_of(&self, state: &State, node: usize) -> &[u32] {
-        self.inboxes.get(state.nodes[node].inbox)
+        self.network.inboxes.get(state.nodes[node].inbox)
     }
 
-    /// The same for all states that differ only in the names of the nodes: the least that it is
-    /// under the renamings which sort the nodes by what they are without their names.
+    /// The same for all states that differ only in the names of the nodes.
     pub(super) fn fingerprint(&self, state: &State) -> u64 {
-        let (names, count) = (self.names.len(), self.bounds.nodes());
-        let of = |place: &Place, at: usize| {
-            let local = self.locals.prints(place.local, names)[at];
-            let inbox = self.inboxes.prints(place.inbox, names)[at];
-            scramble(local.wrapping_add(inbox.rotate_left(32)))
-        };
-        let places = &state.nodes[..count];
-        let mut nameless = [0; NODES_MAX];
-        for (nameless, place) in nameless.iter_mut().zip(places) {
-            *nameless = of(place, names - 1);
+        let names = self.names.len();
+        let mut nodes = [&[] as &[u64]; 2 * NODES_MAX];
+        for (pair, place) in nodes.chunks_mut(2).zip(&state.nodes[..self.bounds.nodes()]) {
+            pair[0] = self.locals.prints(place.local, names);
+            pair[1] = self.network.inboxes.prints(place.inbox, names);
         }
         let record = self.records.prints(state.record, names);
-        let mut least = u64::MAX;
-        for (at, owners) in self.owners.iter().enumerate() {
-            if names > 2 && !owners.is_sorted_by_key(|owner| nameless[*owner]) {
-                continue;
-            }
-            let mut print = scramble(record[at]).wrapping_add(state.spent);
-            for owner in owners {
-                print = scramble(print ^ of(&places[*owner], at));
-            }
-            least = least.min(print);
-        }
-        least
+        self.names.fingerprint(&nodes, record, state.spent)
     }
 
     /// Calls `visit` with every state that one act leads to, and the place of the act among all.
@@ -277,17 +243,19 @@ impl<'a> Space<'a> {
         next.nodes[node].local = local;
         let (before, after) = (self.settled(state), self.settled(&next));
         if before == after {
-            next.nodes[node].inbox = self.prune(next.nodes[node], after);
+            self.prune(&mut next.nodes[node], after);
         } else {
-            for at in 0..self.bounds.nodes() {
-                next.nodes[at].inbox = self.prune(next.nodes[at], after);
+            for place in &mut next.nodes[..self.bounds.nodes()] {
+                self.prune(place, after);
             }
         }
         for at in sent.0..sent.1 {
             let packet = self.sent[at as usize];
-            let to = self.packets.get(packet).to().get() as usize - 1;
+            let to = self.network.packets.get(packet).to().get() as usize - 1;
             if to < self.bounds.nodes() {
-                next.nodes[to].inbox = self.with(next.nodes[to], packet, after);
+                let receiver = self.receiver(next.nodes[to], after);
+                let place = &mut next.nodes[to];
+                place.inbox = self.network.with(place.inbox, packet, receiver);
             }
         }
         if facts != 0 {
@@ -338,176 +306,9 @@ impl<'a> Space<'a> {
             return Ok(known);
         }
         let after = judged(|| before.after(noted))?;
-        let number = self.records.number(after, &self.names, &mut self.text);
+        let number = self.records.number(after, self.names.all(), &mut self.text);
         self.recorded.insert(key, number);
         Ok(number)
-    }
-
-    /// What can happen to a node with an inbox.
-    fn edges_of(&mut self, place: Place) -> (u32, u32) {
-        let key = (place.local, place.inbox);
-        if let Some(&known) = self.pairs.get(&key) {
-            return known;
-        }
-        let (start, end) = self.own_steps(place.local);
-        let mut all: Vec<u32> = (start..end).collect();
-        for at in 0..self.inboxes.get(place.inbox).len() {
-            let packet = self.inboxes.get(place.inbox)[at];
-            let (start, end) = self.received_steps(place.local, packet);
-            all.extend(start..end);
-        }
-        let start = self.edges.len() as u32;
-        self.edges.extend(all);
-        let range = (start, self.edges.len() as u32);
-        self.pairs.insert(key, range);
-        range
-    }
-
-    fn own_steps(&mut self, local: u32) -> Steps {
-        if let Some(&known) = self.own.get(&local) {
-            return known;
-        }
-        let acts = self.locals.get(local).acts(self.bounds);
-        let steps = self.work_out(local, &acts);
-        self.own.insert(local, steps);
-        steps
-    }
-
-    fn received_steps(&mut self, local: u32, packet: u32) -> Steps {
-        if let Some(&known) = self.received.get(&(local, packet)) {
-            return known;
-        }
-        let steps = self.work_out(local, &[Act::Receive(packet)]);
-        self.received.insert((local, packet), steps);
-        steps
-    }
-
-    fn read_steps(&mut self, local: u32, floor: Index) -> Steps {
-        let key = (local, floor.0 as u32);
-        if let Some(&known) = self.read.get(&key) {
-            return known;
-        }
-        let steps = self.work_out(local, &[Act::Read(floor)]);
-        self.read.insert(key, steps);
-        steps
-    }
-
-    /// The steps of these acts; one more where what is written may take time.
-    fn work_out(&mut self, local: u32, acts: &[Act]) -> Steps {
-        let first = self.steps.len() as u32;
-        for &act in acts {
-            if self.step(local, act, Pace::AtOnce) && self.bounds.stalls > 0 {
-                self.step(local, act, Pace::Stalled);
-            }
-        }
-        (first, self.steps.len() as u32)
-    }
-
-    /// Works out what an act does: the only place where the core runs. Nothing is kept of an act
-    /// that changes nothing, or leads beyond the bounds. Returns whether something was written at
-    /// once.
-    fn step(&mut self, local: u32, act: Act, pace: Pace) -> bool {
-        let before = self.locals.get(local);
-        let packet =
-            if let Act::Receive(packet) = act { Some(self.packets.get(packet)) } else { None };
-        let outcome = match judged(|| before.after(self.bounds, (act, pace), packet)) {
-            Ok(outcome) => outcome,
-            Err(rule) => {
-                let local = self.rules.len() as u32;
-                self.rules.push(rule);
-                self.steps.push(Step { act, pace, local, facts: BROKEN, sent: (0, 0) });
-                return true;
-            }
-        };
-        let synced = outcome.synced;
-        if !outcome.local.is_within(self.bounds) {
-            return synced;
-        }
-        let after = self.local(outcome.local);
-        let facts = self.facts(outcome.facts);
-        let first = self.sent.len() as u32;
-        for packet in outcome.sent {
-            let packet = self.packets.number(packet, &self.names, &mut self.text);
-            self.sent.push(packet);
-        }
-        let sent = (first, self.sent.len() as u32);
-        if after != local || facts != 0 || sent.0 < sent.1 {
-            self.steps.push(Step { act, pace, local: after, facts, sent });
-        }
-        synced
-    }
-
-    fn facts(&mut self, facts: Facts) -> u32 {
-        if self.facts.is_empty() {
-            self.facts.push(Facts::default());
-            self.facts_numbers.insert(Facts::default(), 0);
-        }
-        let next = self.facts.len() as u32;
-        let number = *self.facts_numbers.entry(facts.clone()).or_insert(next);
-        if number == next {
-            self.facts.push(facts);
-        }
-        number
-    }
-
-    fn local(&mut self, local: Local) -> u32 {
-        local.describe(&mut self.text);
-        let id = u128::from(local.id().get());
-        let term = local.store.durable().hard_state.term.0;
-        let number = self.locals.number_as(local, id, &self.names, &self.text);
-        if number as usize == self.terms.len() {
-            self.terms.push(term);
-        }
-        number
-    }
-
-    fn inbox(&mut self, sorted: Vec<u32>) -> u32 {
-        let names = self.names.len();
-        let sum = |at: usize| {
-            let prints = sorted.iter().map(|&packet| self.packets.prints(packet, names)[at]);
-            prints.fold(1, |sum: u64, print| sum.wrapping_add(scramble(print)))
-        };
-        let prints: Vec<u64> = (0..names).map(sum).collect();
-        let key = sorted.iter().fold(29, |key, &packet| super::text::mix(key, packet.into()));
-        if let Some(known) = self.inboxes.known(key) {
-            return known;
-        }
-        self.inboxes.add(key, sorted.into(), prints.into_iter())
-    }
-
-    fn with(&mut self, place: Place, packet: u32, settled: u32) -> u32 {
-        let term = self.durable_term(place.local);
-        if is_dead(self.packets.get(packet), term, settled) {
-            return place.inbox;
-        }
-        let key = (place.inbox, packet);
-        if let Some(&known) = self.unions.get(&key) {
-            return known;
-        }
-        let mut sorted = self.inboxes.get(place.inbox).to_vec();
-        let inbox = match sorted.binary_search(&packet) {
-            Ok(_) => place.inbox,
-            Err(at) => {
-                sorted.insert(at, packet);
-                self.inbox(sorted)
-            }
-        };
-        self.unions.insert(key, inbox);
-        inbox
-    }
-
-    fn prune(&mut self, place: Place, settled: u32) -> u32 {
-        let term = self.durable_term(place.local);
-        let key = (place.inbox, (term as u32) << 8 | settled);
-        if let Some(&known) = self.pruned.get(&key) {
-            return known;
-        }
-        let all = self.inboxes.get(place.inbox).iter().copied();
-        let is_alive = |packet: &u32| !is_dead(self.packets.get(*packet), term, settled);
-        let kept = all.filter(is_alive).collect();
-        let inbox = self.inbox(kept);
-        self.pruned.insert(key, inbox);
-        inbox
     }
 
     /// The nodes that are in the last term for good, as bits.
@@ -519,62 +320,17 @@ impl<'a> Space<'a> {
         })
     }
 
-    fn durable_term(&self, local: u32) -> u64 {
-        self.terms[local as usize]
+    fn receiver(&self, place: Place, settled: u32) -> Receiver {
+        let term = self.terms[place.local as usize];
+        Receiver { term, settled, names: self.names.len() }
     }
-}
 
-/// Runs something that panics where a rule is broken.
-fn judged<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        text.unwrap_or_else(|| "a panic without words".to_owned())
-    })
-}
-
-/// Whether a packet can do nothing any more, whatever comes: an answer, or a word to a leader's
-/// follower, of a term that the receiver has left for good (its durable term never falls); or a
-/// question from a node that is in the last term there is, for good (`settled`), and asked in an
-/// older one: the answer could only tell it of a newer term.
-fn is_dead(packet: &Packet, durable: u64, settled: u32) -> bool {
-    let Packet::Message(envelope) = packet else { return false };
-    let term = envelope.term.0;
-    let is_settled = settled >> (envelope.from.get() - 1) & 1 == 1;
-    match envelope.message {
-        Message::PreVoteReply { asked, granted: true } => asked.0 < durable,
-        // They count for nothing but the term that they carry.
-        Message::PreVoteReply { granted: false, .. } | Message::VoteReply { granted: false } => {
-            term <= durable
-        }
-        Message::VoteReply { granted: true }
-        | Message::AppendReply(_)
-        | Message::HeartbeatReply { .. }
-        | Message::Commit { .. }
-        | Message::TimeoutNow
-        | Message::Read { .. }
-        | Message::ReadReply { .. } => term < durable,
-        Message::PreVote { .. } => is_settled,
-        Message::Vote { .. } => term < durable && is_settled,
-        Message::Append(_)
-        | Message::Heartbeat { .. }
-        | Message::Propose { .. }
-        | Message::ProposeReply { .. } => false,
+    fn prune(&mut self, place: &mut Place, settled: u32) {
+        let receiver = self.receiver(*place, settled);
+        place.inbox = self.network.prune(place.inbox, receiver);
     }
-}
 
-/// All ways to give the first `count` nodes each other's names; the first one changes nothing.
-fn renamings(count: u8) -> Vec<Renaming> {
-    let mut all = vec![SAME];
-    for at in 1..count {
-        let known = all.clone();
-        for other in at + 1..=count {
-            for names in &known {
-                let mut names = *names;
-                names.swap(usize::from(at), usize::from(other));
-                all.push(names);
-            }
-        }
+    pub(super) fn packet(&self, number: u32) -> &Packet {
+        self.network.packets.get(number)
     }
-    all
 }

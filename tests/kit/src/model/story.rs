@@ -23,7 +23,7 @@ pub(super) fn line(space: &Space<'_>, state: &State, by: Moved, next: &State) ->
 pub(super) fn last(space: &Space<'_>, state: &State, by: Moved) -> String {
     let id = space.local_at(state, by.node).id();
     let what = match by.act {
-        Act::Receive(packet) => format!("{id:?} hears {}", space.packets.get(packet)),
+        Act::Receive(packet) => format!("{id:?} hears {}", space.packet(packet)),
         Act::Timeout => format!("{id:?}'s patience ends"),
         Act::Heartbeat => format!("{id:?}'s heartbeat is due"),
         Act::Silence => format!("much time passes at {id:?}"),
