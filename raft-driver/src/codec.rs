@@ -43,8 +43,13 @@ impl Codec for Bincode {
 
     fn decode<C: DeserializeOwned>(&self, bytes: &[u8]) -> Result<C, CodecError> {
         let fail = |reason| CodecError { verb: "decoded", reason };
-        let (command, read) = bincode::serde::decode_from_slice(bytes, bincode::config::standard())
-            .map_err(|error| fail(error.to_string()))?;
+        // A number of sixteen bytes may be written in one: so much is the most that bytes can hold.
+        let decoded = match bytes.len() {
+            ..0x1_0000 => within::<{ 0x1_0000 * 16 }, C>(bytes),
+            ..0x100_0000 => within::<{ 0x100_0000 * 16 }, C>(bytes),
+            _ => within::<{ u32::MAX as usize }, C>(bytes),
+        };
+        let (command, read) = decoded.map_err(|error| fail(error.to_string()))?;
         if read == bytes.len() {
             Ok(command)
         } else {
@@ -53,9 +58,38 @@ impl Codec for Bincode {
     }
 }
 
+/// Reads a command of at most so many bytes in memory: one whose bytes claim more is refused, and
+/// takes no memory. Else a single bad entry would end every node that applies it.
+fn within<const BYTES_MAX: usize, C: DeserializeOwned>(
+    bytes: &[u8],
+) -> Result<(C, usize), bincode::error::DecodeError> {
+    let config = bincode::config::standard().with_limit::<BYTES_MAX>();
+    bincode::serde::decode_from_slice(bytes, config)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_length_that_no_bytes_stand_behind_takes_no_memory() {
+        // The length of the text, in eight bytes.
+        let mut bytes = vec![253];
+        bytes.extend((u64::MAX >> 1).to_le_bytes());
+        for fill in [0, 1 << 16, 1 << 24] {
+            bytes.resize(9 + fill, b'a');
+            assert_eq!(Bincode.decode::<String>(&bytes).expect_err("too long").verb, "decoded");
+        }
+    }
+
+    #[test]
+    fn a_command_may_be_as_dense_as_it_likes() {
+        for count in [1 << 10, 0xfffb, 0x1_0000, 0x11_0000] {
+            let numbers = vec![7u128; count];
+            let bytes = Bincode.encode(&numbers).expect("encodes");
+            assert_eq!(Bincode.decode::<Vec<u128>>(&bytes), Ok(numbers), "{count}");
+        }
+    }
 
     #[test]
     fn a_command_comes_back_whole_or_not_at_all() {
