@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use raft_core::{HardState, Index, LogPosition, Membership, NodeId, Term, TermRuns};
 
-use crate::frame::{u32_at, u64_at};
+use crate::frame::{NUMBER_MAX, is_possible, u32_at, u64_at};
 use crate::state::State;
 
 const FIXED_BYTES: usize = 88;
@@ -68,6 +68,11 @@ impl State {
             index: Index(number(offset)),
             term: Term(number(offset + 8)),
         };
+        let vote_offset = 32;
+        let is_number = |offset: &usize| *offset != vote_offset;
+        if (0..80).step_by(8).filter(is_number).any(|offset| number(offset) > NUMBER_MAX) {
+            return None;
+        }
         let log = log_of(position(64), Index(number(16)), u32_at(fixed, 80), &mut rest)?;
         let memberships = memberships_of(u32_at(fixed, 84), &mut rest)?;
         if memberships.is_empty() {
@@ -108,7 +113,8 @@ fn log_of(base: LogPosition, last: Index, count: u32, rest: &mut &[u8]) -> Optio
     for _ in 0..count {
         let (run, more) = rest.split_at_checked(16)?;
         *rest = more;
-        runs.push((Index(u64_at(run, 0)), Term(u64_at(run, 8))));
+        let (index, term) = (Index(u64_at(run, 0)), Term(u64_at(run, 8)));
+        runs.push(is_possible(LogPosition { term, index }).then_some((index, term))?);
     }
     let mut log = TermRuns::starting_after(base);
     for (at, &(first, term)) in runs.iter().enumerate() {

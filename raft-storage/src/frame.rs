@@ -49,6 +49,10 @@ pub(crate) const COMMIT_BYTES: usize = 40;
 pub(crate) const MARK_BYTES: usize = 24;
 pub(crate) const VOTE_BYTES: usize = 8;
 
+/// No index, term or number of a log gets that far, so whoever counts on from one that was read
+/// never overflows.
+pub(crate) const NUMBER_MAX: u64 = u64::MAX >> 1;
+
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -62,7 +66,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn code(self) -> [u8; 2] {
+    pub(crate) fn code(self) -> [u8; 2] {
         match self {
             Self::EmptyEntry => [1, 0],
             Self::CommandEntry => [1, 1],
@@ -138,6 +142,9 @@ impl Frame {
         }
         let position =
             LogPosition { index: Index(u64_at(bytes, 16)), term: Term(u64_at(bytes, 24)) };
+        if !is_possible(position) {
+            return Err(FrameError::Check);
+        }
         let (payload_bytes, payload_check) = (u32_at(bytes, 4), u32_at(bytes, 8));
         Ok((Self { kind, position, payload_bytes, payload_check }, check))
     }
@@ -220,9 +227,17 @@ pub(crate) fn decode_mark(bytes: &[u8]) -> Option<Result<Snapshot, MembershipDec
     let (fixed, members) = bytes.split_at_checked(MARK_BYTES)?;
     let last = LogPosition { index: Index(u64_at(fixed, 0)), term: Term(u64_at(fixed, 8)) };
     let membership_index = Index(u64_at(fixed, 16));
+    if !is_possible(last) || membership_index.0 > NUMBER_MAX {
+        return None;
+    }
     let snapshot =
         |membership| Snapshot { last, membership: Arc::new(membership), membership_index };
     Some(Membership::decode(members).map(snapshot))
+}
+
+/// Whether a log may reach there.
+pub(crate) fn is_possible(position: LogPosition) -> bool {
+    position.index.0 <= NUMBER_MAX && position.term.0 <= NUMBER_MAX
 }
 
 /// The number at a place that the layout gives, in bytes that are long enough for it.
@@ -245,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_header_comes_back_and_every_changed_bit_is_seen() {
-        let position = LogPosition { term: Term(3), index: Index(u64::MAX) };
+        let position = LogPosition { term: Term(3), index: Index(NUMBER_MAX) };
         let frame = Frame::new(Kind::CommandEntry, position, b"payload");
         let (mut bytes, check) = frame.encode();
         assert_eq!(Frame::decode(&bytes), Ok((frame, check)));

@@ -115,6 +115,7 @@ mod checkpoint;
 mod create;
 mod disk;
 mod error;
+pub mod formats;
 mod frame;
 mod inspect;
 mod map;

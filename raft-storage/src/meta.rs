@@ -37,11 +37,11 @@ use crate::Identity;
 use crate::check::crc;
 use crate::disk::{Access, Disk, DiskFile, read_full, write_full};
 use crate::error::DiskError;
-use crate::frame::{Promise, u32_at, u64_at};
+use crate::frame::{NUMBER_MAX, Promise, u32_at, u64_at};
 use crate::preamble::{self, Preamble};
 use crate::sector::SECTOR_BYTES;
 
-const MAGIC: [u8; 8] = *b"KONTMETA";
+pub(crate) const MAGIC: [u8; 8] = *b"KONTMETA";
 const MEMBERS_OFFSET: usize = 192;
 /// No meta file is longer: more members than any group has.
 const BYTES_MAX: u64 = 16 << 20;
@@ -190,7 +190,7 @@ impl Meta {
         Identity { cluster_id: self.first_cluster_id, ..self.identity }
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let founders = self.founders.encode();
         let repaired = self.repair.as_ref().and_then(|repair| repair.snapshot.as_ref());
         let members = repaired.map_or(Vec::new(), |snapshot| snapshot.membership.encode());
@@ -272,7 +272,7 @@ fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn decode(bytes: &[u8]) -> Copy {
+pub(crate) fn decode(bytes: &[u8]) -> Copy {
     match preamble::read(bytes, MAGIC) {
         Preamble::Newer(format) => Copy::Newer(format),
         Preamble::Bad => Copy::Damaged,
@@ -290,6 +290,11 @@ fn decode_known(bytes: &[u8]) -> Option<Meta> {
         return None;
     }
     let number = |offset| u64_at(bytes, offset);
+    // All but the ids and the vote are counted on from.
+    let counted = [24].into_iter().chain((64..152).step_by(8)).chain((160..184).step_by(8));
+    if counted.map(number).any(|number| number > NUMBER_MAX) {
+        return None;
+    }
     let rest = &bytes[MEMBERS_OFFSET..length - 4];
     let (founders, rest) = rest.split_at_checked(u32_at(bytes, 184) as usize)?;
     let members = rest.get(..u32_at(bytes, 188) as usize)?;

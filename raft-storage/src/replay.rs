@@ -132,7 +132,7 @@ impl<'a> Replay<'a> {
             tail = self.segment(number == last)?;
             next += 1;
         }
-        if next <= last {
+        if next <= last || self.found.is_empty() {
             let reason = format!("segment {next:016x} is missing");
             return Err(self.damage(self.dir.to_owned(), 0, reason));
         }

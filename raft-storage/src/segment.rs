@@ -29,12 +29,12 @@ use crate::Identity;
 use crate::check::crc;
 use crate::disk::{Disk, DiskFile, read_full, write_full};
 use crate::error::DiskError;
-use crate::frame::{u32_at, u64_at};
+use crate::frame::{NUMBER_MAX, u32_at, u64_at};
 use crate::preamble::{self, Preamble};
 use crate::sector::{SECTOR_BYTES, Salt};
 use crate::state::State;
 
-const MAGIC: [u8; 8] = *b"KONTWAL\0";
+pub(crate) const MAGIC: [u8; 8] = *b"KONTWAL\0";
 const STATE_OFFSET: usize = 64;
 const CHECK_BYTES: usize = 4;
 /// No header is longer: more members than any group has.
@@ -132,9 +132,9 @@ impl Header {
         header.map(|header| (header, u64::from(sectors))).ok_or(HeaderError::Bad)
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (checked, check) = bytes.split_last_chunk::<CHECK_BYTES>()?;
-        if crc(checked) != u32::from_le_bytes(*check) {
+        if checked.len() < STATE_OFFSET || crc(checked) != u32::from_le_bytes(*check) {
             return None;
         }
         let number = |offset| u64_at(checked, offset);
@@ -146,7 +146,7 @@ impl Header {
                 incarnation: number(56),
             },
             bytes: number(16),
-            number: number(24),
+            number: Some(number(24)).filter(|number| *number <= NUMBER_MAX)?,
             before: State::decode(checked.get(state)?)?,
         })
     }
@@ -170,7 +170,7 @@ pub(crate) fn number_in(name: &str) -> Option<u64> {
         (digits.len() == 16 && lower).then(|| u64::from_str_radix(digits, 16).ok()).flatten()
     };
     hex(index)?;
-    hex(number)
+    hex(number).filter(|number| *number <= NUMBER_MAX)
 }
 
 /// Space that was taken and zero-filled under [`NEXT_NAME`].

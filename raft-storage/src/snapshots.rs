@@ -41,7 +41,7 @@ use raft_core::{
 use crate::disk::{Disk, list_or_empty};
 use crate::error::{Damage, DiskError, SnapshotError};
 
-mod format;
+pub(crate) mod format;
 mod sink;
 mod source;
 

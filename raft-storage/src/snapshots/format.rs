@@ -5,19 +5,19 @@ use std::sync::Arc;
 use raft_core::{Index, LogPosition, Membership, MembershipDecodeError, Snapshot, Term};
 
 use crate::check::crc;
-use crate::frame::{u32_at, u64_at};
+use crate::frame::{NUMBER_MAX, is_possible, u32_at, u64_at};
 use crate::preamble::{self, Preamble};
 use crate::sector::SECTOR_BYTES;
 
-const MAGIC: [u8; 8] = *b"KONTSNAP";
-const END_MAGIC: [u8; 8] = *b"KONTSEND";
+pub(crate) const MAGIC: [u8; 8] = *b"KONTSNAP";
+pub(crate) const END_MAGIC: [u8; 8] = *b"KONTSEND";
 const MEMBERS_OFFSET: usize = 56;
 const CHECK_BYTES: usize = 4;
 pub(super) const BLOCK_BYTES: usize = 64 << 10;
 pub(super) const BLOCK_HEAD_BYTES: usize = 8;
 /// How much of the body a whole block holds.
 pub(super) const BLOCK_DATA_BYTES: usize = BLOCK_BYTES - BLOCK_HEAD_BYTES;
-pub(super) const TRAILER_BYTES: usize = 24;
+pub(crate) const TRAILER_BYTES: usize = 24;
 /// No header is longer: more members than any group has.
 const HEADER_BYTES_MAX: usize = 16 << 20;
 
@@ -66,7 +66,7 @@ pub(crate) struct Header {
 
 /// Why a header cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HeaderError {
+pub(crate) enum HeaderError {
     /// It takes so many bytes, and there are fewer.
     Longer(usize),
     Newer(u32),
@@ -75,7 +75,7 @@ pub(super) enum HeaderError {
 
 impl Header {
     /// Whole sectors.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let Snapshot { last, membership, membership_index } = &self.snapshot;
         let members = membership.encode();
         let length = (MEMBERS_OFFSET + members.len() + CHECK_BYTES).next_multiple_of(SECTOR_BYTES);
@@ -97,7 +97,7 @@ impl Header {
     }
 
     /// Reads the header at the start of `bytes`.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, HeaderError> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, HeaderError> {
         match preamble::read(bytes, MAGIC) {
             Preamble::Known => {}
             Preamble::Newer(format) => return Err(HeaderError::Newer(format)),
@@ -127,6 +127,9 @@ impl Header {
             membership: Arc::new(membership),
             membership_index: Index(number(48)),
         };
+        if !is_possible(snapshot.last) || snapshot.membership_index.0 > NUMBER_MAX {
+            return Err(HeaderError::Bad);
+        }
         Ok(Self { first_cluster_id: number(24), snapshot })
     }
 }
@@ -158,13 +161,13 @@ pub(super) fn blocks_bytes(data: u64) -> u64 {
 
 /// The end of a snapshot file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Trailer {
+pub(crate) struct Trailer {
     pub(super) len_bytes: u64,
     pub(super) check: u32,
 }
 
 impl Trailer {
-    pub(super) fn encode(&self) -> [u8; TRAILER_BYTES] {
+    pub(crate) fn encode(&self) -> [u8; TRAILER_BYTES] {
         let mut bytes = [0; TRAILER_BYTES];
         bytes[..8].copy_from_slice(&END_MAGIC);
         bytes[8..16].copy_from_slice(&self.len_bytes.to_le_bytes());
@@ -174,7 +177,7 @@ impl Trailer {
         bytes
     }
 
-    pub(super) fn decode(bytes: &[u8; TRAILER_BYTES]) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8; TRAILER_BYTES]) -> Option<Self> {
         let is_sound = bytes[..8] == END_MAGIC && u32_at(bytes, 20) == crc(&bytes[..20]);
         is_sound.then(|| Self { len_bytes: u64_at(bytes, 8), check: u32_at(bytes, 16) })
     }
