@@ -1,5 +1,6 @@
 //! The greeting on each new stream.
 
+use bytes::Bytes;
 use prost::Message as _;
 use raft_core::{Incarnation, Lane, NodeId};
 use tonic::metadata::{MetadataMap, MetadataValue};
@@ -44,6 +45,10 @@ pub(crate) enum Purpose {
 
 impl Hello {
     pub(crate) fn write(&self, metadata: &mut MetadataMap) {
+        metadata.insert_bin(KEY, MetadataValue::from_bytes(&self.encode()));
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let lane = match self.purpose {
             Purpose::Talk(Lane::Control) => proto::Lane::Control,
             Purpose::Talk(Lane::Bulk) => proto::Lane::Bulk,
@@ -60,13 +65,17 @@ impl Hello {
             address: self.address.clone(),
             calls_back: self.motive == Motive::CallBack,
         };
-        metadata.insert_bin(KEY, MetadataValue::from_bytes(&wire.encode_to_vec()));
+        wire.encode_to_vec()
     }
 
     /// Reads the greeting that came to `node`.
     pub(crate) fn read(metadata: &MetadataMap, node: NodeId) -> Result<Self, Mismatch> {
         let bytes = metadata.get_bin(KEY).ok_or(Mismatch::NoGreeting("it is absent"))?;
         let bytes = bytes.to_bytes().map_err(|_| Mismatch::NoGreeting("not base64"))?;
+        Self::decode(bytes, node)
+    }
+
+    pub(crate) fn decode(bytes: Bytes, node: NodeId) -> Result<Self, Mismatch> {
         let wire = proto::Hello::decode(bytes).map_err(|_| Mismatch::NoGreeting("malformed"))?;
         // The version first: what another one means by the other fields is not known here.
         if wire.version != VERSION {

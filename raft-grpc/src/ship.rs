@@ -89,7 +89,7 @@ async fn blocking<T: Send + 'static>(
     ended.map_err(|error| Status::internal(format!("the snapshot store has failed: {error}")))
 }
 
-fn encode_offer(offer: &SnapshotOffer) -> proto::SnapshotOffer {
+pub(crate) fn encode_offer(offer: &SnapshotOffer) -> proto::SnapshotOffer {
     let Snapshot { last, membership, membership_index } = &offer.snapshot;
     proto::SnapshotOffer {
         term: offer.term.0,
@@ -103,7 +103,10 @@ fn encode_offer(offer: &SnapshotOffer) -> proto::SnapshotOffer {
     }
 }
 
-fn decode_offer(wire: &proto::SnapshotOffer, from: NodeId) -> Result<SnapshotOffer, DecodeError> {
+pub(crate) fn decode_offer(
+    wire: &proto::SnapshotOffer,
+    from: NodeId,
+) -> Result<SnapshotOffer, DecodeError> {
     let snapshot = Snapshot {
         last: position("offer.last", wire.last_term, wire.last_index)?,
         membership: Arc::new(Membership::decode(&wire.membership)?),

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use prost::Message as _;
 use raft_core::{Envelope, NodeId};
 
-use crate::{DecodeError, decode, encode, proto, split};
+use crate::hello::Hello;
+use crate::{DecodeError, decode, encode, proto, ship, split};
 
 /// One gRPC message that carries `envelopes`. Sender and receiver are not part of it.
 pub fn encode(envelopes: &[Envelope]) -> Bytes {
@@ -24,4 +25,32 @@ pub fn decode(bytes: Bytes, from: NodeId, to: NodeId) -> Result<Vec<Envelope>, D
 /// gRPC message.
 pub fn size_bytes(envelope: &Envelope) -> usize {
     split::size_bytes(envelope)
+}
+
+/// What comes from a peer beside its messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The greeting on a new stream.
+    Greeting,
+    /// The offer of a snapshot.
+    Offer,
+}
+
+impl Part {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Greeting, Self::Offer];
+
+    /// Reads what `from` has sent to `to`, and writes it again; `None` where it makes no sense.
+    /// Never panics, whatever the bytes.
+    pub fn rewritten(self, bytes: Bytes, from: NodeId, to: NodeId) -> Option<Bytes> {
+        let again = match self {
+            Self::Greeting => Hello::decode(bytes, to).ok()?.encode(),
+            Self::Offer => {
+                let wire = proto::SnapshotOffer::decode(bytes).ok()?;
+                let offer = ship::decode_offer(&wire, from).ok()?;
+                ship::encode_offer(&offer).encode_to_vec()
+            }
+        };
+        Some(again.into())
+    }
 }

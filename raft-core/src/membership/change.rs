@@ -193,7 +193,8 @@ impl Membership {
 
     /// The group when those who wait to be promoted are, and those who retire for them leave;
     /// `None` while nobody is ready. A set that also retires voters waits for all.
-    pub(crate) fn promoted(&self, is_ready: impl Fn(NodeId) -> bool) -> Option<Self> {
+    #[must_use]
+    pub fn promoted(&self, is_ready: impl Fn(NodeId) -> bool) -> Option<Self> {
         let mut waiting = self.members.iter().filter(|member| member.is_to_be_promoted());
         let may_enter = match self.is_replacing() {
             true => waiting.all(|it| is_ready(it.id)),
@@ -210,7 +211,8 @@ impl Membership {
     }
 
     /// The group when the joint phase is over; `None` where there is none.
-    pub(crate) fn left(&self) -> Option<Self> {
+    #[must_use]
+    pub fn left(&self) -> Option<Self> {
         if !self.is_joint() {
             return None;
         }
