@@ -5,6 +5,7 @@ pub mod cluster;
 pub mod conformance;
 pub mod cuts;
 pub mod disk;
+pub mod fuzz;
 pub mod history;
 pub mod hunt;
 pub mod model;

@@ -9,6 +9,8 @@ use core::time::Duration;
 use raft_core::{Config, Index, Lease, NodeId};
 use raft_driver::trace::Sink;
 
+pub(crate) use groups::survives_damage;
+
 use super::{Cluster, Conditions, Dice, DiskMood, Ending, Options, Wake, node};
 
 /// What a storm came to.

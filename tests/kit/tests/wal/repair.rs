@@ -3,10 +3,11 @@
 
 use std::path::PathBuf;
 
-use raft_core::{Claim, HardState, Index, LogPosition, LogStore, Term, Write};
+use raft_core::{Claim, HardState, Index, LogStore, Term};
 use raft_storage::{OpenError, Recovered, Wal, inspect_on};
 use raft_testkit::disk::{Image, SimDisk};
-use rand::{Rng, RngExt};
+use raft_testkit::fuzz::follower::{end_of, filler, next};
+use rand::RngExt;
 
 use crate::model::{
     Model, at, command, create, dir, entries, hard, mark, model_of, open, persist, random,
@@ -19,44 +20,6 @@ struct Run {
     model: Model,
 }
 
-fn filler(index: u64, term: u64) -> raft_core::Entry {
-    command(index, term, format!("{index} of {term}, ").repeat(40).as_bytes())
-}
-
-/// What happens next to a follower.
-fn next(model: &Model, random: &mut impl Rng) -> Vec<Write> {
-    let HardState { term, vote, commit } = model.hard_state;
-    let last = model.last();
-    match random.random_range(0..10) {
-        0 => vec![hard(term.0 + 1, Some(random.random_range(1..4)), commit.0)],
-        1 => {
-            // A new leader, whose log is another one behind this place.
-            let keep = random.random_range(commit.max(model.snapshot.index).0..=last);
-            let more = (1..=random.random_range(1..6)).map(|more| filler(keep + more, term.0 + 1));
-            let write = Write { truncate: Some(Index(keep)), ..entries(more) };
-            vec![hard(term.0 + 1, None, commit.0), write]
-        }
-        2 => {
-            let commit = random.random_range(commit.0..=last);
-            vec![hard(term.0, vote.map(|vote| vote.get()), commit)]
-        }
-        3 if commit > model.snapshot.index => {
-            let position = |index| {
-                let found = model.entries.iter().find(|entry| entry.index == index);
-                found.map_or(model.base, |entry| entry.position())
-            };
-            let base = Index(random.random_range(model.base.index.0..=commit.0));
-            vec![mark(position(commit), position(base), model.members_at(commit))]
-        }
-        _ if term.0 == 0 => vec![hard(1, None, 0)],
-        _ => {
-            let newest = model.entries.last().map_or(model.base, |entry| entry.position());
-            let term = newest.term.max(term);
-            vec![entries([filler(last + 1, term.0)])]
-        }
-    }
-}
-
 fn run(seed: u64, steps: usize) -> Run {
     let (disk, mut random) = (SimDisk::new(), random(seed));
     let (mut wal, mut model) = (create(&disk), Model::default());
@@ -66,10 +29,6 @@ fn run(seed: u64, steps: usize) -> Run {
         writes.iter().for_each(|write| model.apply(write));
     }
     Run { disk, model }
-}
-
-fn position(model: &Model) -> LogPosition {
-    model.entries.last().map_or(model.base, |entry| entry.position())
 }
 
 fn files(image: &Image, ending: &str) -> Vec<(PathBuf, Vec<u8>)> {
@@ -91,7 +50,7 @@ fn check(wal: &Wal, recovered: &Recovered, model: &Model, at: &str) {
         assert!(is_right, "{at}: {:?} is out of date", entry.position());
     }
     let claim = recovered.claim.map_or(recovered.log.last(), |claim| claim.last);
-    assert_eq!(claim, position(model), "{at}: the claim is the end of the log");
+    assert_eq!(claim, end_of(model), "{at}: the claim is the end of the log");
     assert!(recovered.snapshot.index <= model.snapshot.index.max(model.hard_state.commit), "{at}");
 }
 
@@ -105,14 +64,14 @@ fn heal(mut wal: Wal, disk: &SimDisk, recovered: &Recovered, model: &Model, at: 
     }
     let missing = model.entries.iter().filter(|entry| !log_goes_on || entry.index > last);
     for entry in missing {
-        assert_eq!(wal.claim().map(|claim| claim.last), Some(position(model)), "{at}");
+        assert_eq!(wal.claim().map(|claim| claim.last), Some(end_of(model)), "{at}");
         wal.persist(&[entries([entry.clone()])]).expect("a healthy disk");
     }
     assert_eq!(wal.claim(), None, "{at}: the log is whole again");
     drop(wal);
     let (wal, recovered) = try_open(disk).unwrap_or_else(|error| panic!("{at}: {error}"));
     assert_eq!((recovered.claim, recovered.repairs.len()), (None, 0), "{at}: healed for good");
-    assert_eq!(recovered.log.last(), position(model), "{at}");
+    assert_eq!(recovered.log.last(), end_of(model), "{at}");
     assert_eq!(model_of(&wal, &recovered).hard_state.vote, model.hard_state.vote, "{at}");
 }
 

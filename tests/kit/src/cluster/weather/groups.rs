@@ -4,7 +4,7 @@
 use raft_core::{After, Change, ChangeSet, Incarnation, Index, NewMember, NodeId, Standing};
 
 use super::Storm;
-use crate::cluster::node;
+use crate::cluster::{Cluster, node};
 
 /// More nodes than any storm has.
 const NODES_MAX: u64 = 10;
@@ -64,19 +64,9 @@ impl Storm {
         self.cluster.identify(id, peer, incarnation);
     }
 
-    /// A node crashes, and finds its log damaged. Only one at a time, and only where others make
-    /// a majority: more may be more than a group survives.
+    /// A node crashes, and finds its log damaged.
     pub(super) fn damage(&mut self, id: NodeId) {
-        let mut members = self.cluster.members();
-        let one_at_a_time = members.all(|(_, member)| {
-            let image = member.store().durable();
-            let claims =
-                image.claim().is_some() || member.raft().is_some_and(|it| it.claim().is_some());
-            !claims && !(1..3).contains(&image.membership().1.voters().len())
-        });
-        drop(members);
-        let up = self.cluster.member(id).raft().is_some();
-        if !one_at_a_time || !up || self.cluster.ids().len() < 3 {
+        if !survives_damage(&self.cluster, id) {
             return;
         }
         let kept = self.dice.below(3) as usize;
@@ -85,6 +75,19 @@ impl Storm {
         let left = Index(self.dice.below(last.0 + 1));
         self.cluster.damage(id, left);
     }
+}
+
+/// Whether the log of a node that runs may be damaged: only one at a time, and only where others
+/// make a majority; more may be more than a group survives.
+pub(crate) fn survives_damage(cluster: &Cluster, id: NodeId) -> bool {
+    let one_at_a_time = cluster.members().all(|(_, member)| {
+        let image = member.store().durable();
+        let claims =
+            image.claim().is_some() || member.raft().is_some_and(|it| it.claim().is_some());
+        !claims && !(1..3).contains(&image.membership().1.voters().len())
+    });
+    let is_up = cluster.member(id).raft().is_some();
+    one_at_a_time && is_up && cluster.ids().len() >= 3
 }
 
 /// Whether somebody leaves, or joins, and has not yet.
