@@ -33,6 +33,10 @@ pub(crate) trait Seen {
     fn live(&self) -> &Image;
     /// What would survive a crash.
     fn durable(&self) -> &Image;
+    /// What it held durably before its disk was exchanged for an empty one.
+    fn lost(&self) -> Option<&Image> {
+        None
+    }
     /// Its state machine was told to apply everything up to here.
     fn applied(&self) -> Index;
     /// Its clock when the true one shows `clock`.

@@ -27,6 +27,9 @@ pub(crate) struct Arguments {
     /// So many at once; by default as many as there are cores.
     #[arg(long)]
     jobs: Option<usize>,
+    /// Goes on after a seed that breaks a rule, and makes none of them short.
+    #[arg(long)]
+    keep_going: bool,
 }
 
 /// What all runs came to.
@@ -38,6 +41,7 @@ struct Sum {
     acts: BTreeMap<&'static str, u64>,
     marks: BTreeMap<Mark, u64>,
     recovery_worst_ms: u128,
+    failed: u64,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
@@ -57,6 +61,10 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
                     let plan = plan_of(seed, arguments.faults.as_ref(), arguments.nodes);
                     match sim::run(&plan) {
                         Ok(report) => lock(&sum).add(&report),
+                        Err(violation) if arguments.keep_going => {
+                            println!("seed {seed} breaks a rule {violation}");
+                            lock(&sum).failed += 1;
+                        }
                         Err(violation) => {
                             stop.store(true, Ordering::Relaxed);
                             let mut failed = lock(&failed);
@@ -71,7 +79,9 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     });
     lock(&sum).print();
     let failed = lock(&failed).take();
-    let Some((plan, violation)) = failed else { return ExitCode::SUCCESS };
+    let Some((plan, violation)) = failed else {
+        return if lock(&sum).failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    };
     report_failure(plan, violation, arguments);
     ExitCode::FAILURE
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use raft_core::{Effect, Index, LogPosition, NodeId, Raft, RoleKind};
 
 use super::{Ledger, Seen, Step, has_quorum};
+use crate::cluster::Image;
 
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
@@ -90,12 +91,14 @@ impl Oracle {
     }
 }
 
-/// Whether a member holds the entry at `index` durably, or says that it did before its log was
-/// damaged: it then votes for nobody who does not.
+/// Whether a member holds the entry at `index` durably; or says that it did before its log was
+/// damaged: it then votes for nobody who does not; or did, on a disk that is lost: then nobody
+/// takes it for the voter that it was.
 fn holds(member: &impl Seen, raft: &Raft, index: Index) -> bool {
     let (image, term) = (member.durable(), raft.term_at(index));
     let claims = image
         .claim()
         .is_some_and(|claim| term.is_some_and(|term| claim.last >= LogPosition { term, index }));
-    image.term_at(index) == term || image.base().index > index || claims
+    let is_in = |image: &Image| image.term_at(index) == term || image.base().index > index;
+    is_in(image) || claims || member.lost().is_some_and(is_in)
 }

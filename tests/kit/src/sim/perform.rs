@@ -7,11 +7,11 @@ use raft_driver::{StateMachine, Wish};
 
 use super::node::dir;
 use super::{Act, Cluster, Happening, Mark};
-use crate::cluster::Link;
+use crate::cluster::{Image, Link};
 use crate::disk::{Fault, SimDisk};
 use crate::oracles::Seen as _;
 
-const SECTOR_BYTES: u64 = 512;
+const SECTOR_BYTES: usize = 512;
 
 impl<S: StateMachine> Cluster<S> {
     pub(super) fn act(&mut self, number: usize) {
@@ -169,17 +169,21 @@ impl<S: StateMachine> Cluster<S> {
         }
     }
 
-    /// A sector has the contents of another one.
+    /// A sector has the contents of another one. Never zeros: at the end of a log they would look
+    /// like a write that never was, and a disk that loses what it has synced is beyond the model.
     fn misdirect(&mut self, id: NodeId, seed: u64) {
         let Some((path, offset)) = self.damage(id, seed) else { return };
         let disk = &self.nodes[&id].disk;
         let files = disk.files();
         let Some((_, bytes)) = files.iter().find(|(other, _)| *other == path) else { return };
-        let sectors = (bytes.len() as u64 / SECTOR_BYTES).max(1);
-        let (source, target) = (seed / 7 % sectors, offset / SECTOR_BYTES);
-        for byte in 0..SECTOR_BYTES {
-            let value = bytes.get((source * SECTOR_BYTES + byte) as usize).copied();
-            disk.corrupt(&path, target * SECTOR_BYTES + byte, |old| value.unwrap_or(old));
+        let (sectors, _) = bytes.as_chunks::<SECTOR_BYTES>();
+        let target = offset as usize / SECTOR_BYTES;
+        let is_other =
+            |number: &usize| *number != target && sectors[*number].iter().any(|byte| *byte != 0);
+        let others: Vec<usize> = (0..sectors.len()).filter(is_other).collect();
+        let Some(source) = others.get(seed as usize / 7 % others.len().max(1)) else { return };
+        for (byte, value) in sectors[*source].iter().enumerate() {
+            disk.corrupt(&path, (target * SECTOR_BYTES + byte) as u64, |_| *value);
         }
     }
 
@@ -212,10 +216,7 @@ impl<S: StateMachine> Cluster<S> {
         let founders = self.nodes[&id].founders.clone();
         let mut bench = self.court.bench();
         bench.oracles.on_new_disk(id);
-        let shadow = bench.shadow(id);
-        let image = crate::cluster::Image::new(founders, Default::default(), Vec::new());
-        (shadow.store, shadow.is_damaged) = (crate::cluster::Store::new(image), true);
-        debug_assert_eq!(shadow.durable().last_index(), raft_core::Index::ZERO, "it is empty");
+        bench.shadow(id).lose(Image::new(founders, Default::default(), Vec::new()));
         drop(bench);
         self.start(id);
     }

@@ -17,17 +17,25 @@ pub(super) struct Shadow {
     pub(super) clock: Clock,
     /// Its disk was damaged behind its back, so it may come back with less; but it must know.
     pub(super) is_damaged: bool,
+    /// What it held on a disk that is lost.
+    lost: Option<Image>,
 }
 
 impl Shadow {
     pub(super) fn new(image: Image, clock: Clock) -> Self {
         let (run, applied) = (0, Index::ZERO);
-        Self { run, store: Store::new(image), applied, clock, is_damaged: false }
+        Self { run, store: Store::new(image), applied, clock, is_damaged: false, lost: None }
     }
 
     /// There is a snapshot with this end.
     pub(super) fn publish(&mut self, snapshot: Snapshot) {
         self.store.publish(File { snapshot, machine: Default::default() });
+    }
+
+    /// The disk is exchanged for an empty one.
+    pub(super) fn lose(&mut self, empty: Image) {
+        self.lost.get_or_insert(self.store.durable().clone());
+        (self.store, self.is_damaged) = (Store::new(empty), true);
     }
 
     pub(super) fn sync(&mut self, ticket: Ticket) {
@@ -97,6 +105,10 @@ impl Seen for Shadow {
 
     fn durable(&self) -> &Image {
         self.store.durable()
+    }
+
+    fn lost(&self) -> Option<&Image> {
+        self.lost.as_ref()
     }
 
     fn applied(&self) -> Index {
