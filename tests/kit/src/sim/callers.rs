@@ -84,7 +84,7 @@ impl<S: StateMachine> Cluster<S> {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let (local, run) = (node.clock.local(now), node.run);
         let Some(running) = &mut node.running else {
-            return self.answer_end((client, attempt), Ending::Stopped);
+            return self.turn_away(client, attempt);
         };
         self.open.insert((client, attempt), (id, run));
         let mut work = Default::default();
@@ -103,6 +103,14 @@ impl<S: StateMachine> Cluster<S> {
             }
         }
         self.hand_out(id, work);
+    }
+
+    /// There is nobody to ask. The client may have given up long ago.
+    pub(super) fn turn_away(&mut self, client: u64, attempt: u64) {
+        let caller = &self.callers[client as usize];
+        if caller.waits && caller.tries == attempt {
+            self.deliver(client, End::Refused);
+        }
     }
 
     /// Nothing was heard for too long.

@@ -22,7 +22,7 @@ impl<S: StateMachine> Cluster<S> {
         }
         if node.running.is_none() {
             if let Happening::Asked(client, attempt, _) = what {
-                self.answer_end((client, attempt), raft_driver::Ending::Stopped);
+                self.turn_away(client, attempt);
             }
             return;
         }
