@@ -71,7 +71,9 @@ impl Sink {
         })
     }
 
-    /// Goes on behind the sound blocks of this transfer, if there are any.
+    /// Goes on behind the sound blocks of this transfer, if there are any. They are written again
+    /// as they are: the kernel may have dropped their pages after a sync that failed and show them
+    /// nevertheless, and the next sync would say that all is well.
     pub(super) fn receiving(
         place: Arc<Place>,
         path: PathBuf,
@@ -87,6 +89,8 @@ impl Sink {
         match read_header(&*file, &path) {
             Ok((found, bytes)) if found == header => {
                 let mut sink = Self::new(&place, &path, &header, file, &bytes, purpose);
+                write_full(&*sink.file, &bytes, 0)
+                    .map_err(|error| sink.error("write", 0, error))?;
                 sink.find_blocks()?;
                 Ok(sink)
             }
@@ -152,8 +156,14 @@ impl Sink {
             if read != BLOCK_BYTES || !is_sound(&bytes, self.salt, self.blocks) {
                 break;
             }
+            write_full(&*self.file, &bytes, offset)
+                .map_err(|error| self.error("write", offset, error))?;
             self.check.update(&bytes[BLOCK_HEAD_BYTES..]);
             self.blocks += 1;
+            self.unsynced += BLOCK_BYTES as u64;
+            if self.unsynced >= SYNC_BYTES {
+                self.sync()?;
+            }
         }
         Ok(())
     }

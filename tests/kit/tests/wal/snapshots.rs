@@ -272,6 +272,34 @@ fn a_transfer_begins_anew_after_a_failed_sync() {
     assert_eq!(wal.snapshots().receive(&offer).expect("a healthy disk").offset(), 0);
 }
 
+// What a failed sync was to make durable stays visible, and the next sync says that all is well.
+// What is gone on with is written again, header and blocks, or a power cut would take them.
+#[test]
+fn what_a_failed_sync_left_is_written_again_before_it_is_built_upon() {
+    let body = bytes(150_000);
+    let offer = offer(1, at(9, 3), &body);
+    for blocks in [0, 1, 2] {
+        let disk = SimDisk::new();
+        let wal = create(&disk);
+        disk.inject(Operation::Sync, 1, Fault::Error(Fault::IO));
+        wal.snapshots().receive(&offer).map(drop).expect_err("the sync of its header failed");
+        let mut sink = wal.snapshots().receive(&offer).expect("the disk works again");
+        sink.write(&body[..blocks * 70_000]).expect("a healthy disk");
+        drop(sink); // The connection breaks.
+        let mut sink = wal.snapshots().receive(&offer).expect("the disk works");
+        let have = sink.offset() as usize;
+        sink.write(&body[have..]).expect("a healthy disk");
+        sink.publish().expect("a healthy disk");
+        for seed in 0..20 {
+            let left = SimDisk::from_image(disk.image().after_power_cut(seed));
+            let path = dir().join(&files(&left, ".snap")[0]);
+            let found = SnapshotFile::open_on(&left, &path).map_err(|error| error.to_string());
+            let found = found.and_then(|found| read_all(&found, 50_000));
+            assert_eq!(found.as_ref(), Ok(&body), "{blocks} times 70000 bytes, seed {seed}");
+        }
+    }
+}
+
 #[test]
 fn a_snapshot_in_the_making_holds_little_memory() {
     // The sink writes block by block: what is visible on disk follows what was handed in.
