@@ -141,6 +141,42 @@ story!(
     "#
 );
 
+// scenario B28
+story!(
+    entries_that_overtake_a_snapshot_stay,
+    r#"
+    # The entries are on their way to N3 when N1 takes a snapshot and is told, as it probes, that N3
+    # lacks them: it sends the snapshot. They come first; then the snapshot says what is committed.
+    nodes 3 tail=0
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    hold N1>N3
+    propose N1 a b
+    propose N1 c
+    deliver 1 append N1>N2
+    deliver append-reply N2>N1
+    > N1: a committed at 2
+    > N1: b committed at 3
+    snapshot N1
+    send N1>N3 t1 append after 3:t1 commit 1
+    deliver append-reply N3>N1
+    send N1>N3 t1 append after 3:t1 commit 1
+    deliver append-reply N3>N1
+    > N1 sends N3 a snapshot
+    deliver 2 append N1>N3
+    status N3
+    > N3 follower t1 of N1, commit 1, last 4:t1
+    arrive 1
+    status N3
+    > N3 follower t1 of N1, commit 3, last 4:t1
+    log N3
+    > N3 t1 t1=a t1=b t1=c
+    "#
+);
+
 // scenario B31
 
 story!(
