@@ -581,3 +581,30 @@ story!(
     > N4 live, has 5, lags
     "#
 );
+
+story!(
+    one_change_is_committed_before_the_next_one_begins,
+    r#"
+    # Nobody else has the first one yet.
+    nodes 3
+    elect N1
+    > N1 is pre-candidate t0
+    > N1 is candidate t1
+    > N1 is leader t1
+    run 200ms
+    hold N1
+    change N1 c +N4-learner
+    change N1 d +N5-learner
+    > N1: d refused: another change of the members is under way; try again when it is done
+    members N1
+    > N1 at 2: N1+N2+N3+N4-learner
+    heal
+    run 100ms
+    > N1: c committed at 2
+    change N1 e +N5-learner
+    run 100ms
+    > N1: e committed at 3
+    members N1
+    > N1 at 3: N1+N2+N3+N4-learner+N5-learner
+    "#
+);
