@@ -33,7 +33,7 @@
 //! - **Write and sync.** Between asking for a write and hearing that it is durable, a crash leaves
 //!   any part of what is under way: so whether the disk had it already needs no act of its own.
 //! - **Names.** States that differ only in the names of the nodes are one, where nobody is named.
-//!   Measured on `elections`: 292,721 states instead of 1,750,830, so six times fewer.
+//!   Measured on `elections`: 238,727 states instead of 1,431,484, and the same depth.
 //! - **Dead packets.** A packet that can never do anything again, as an answer of a term that its
 //!   receiver has left for good, is taken out of the network.
 //! - **Counters.** Of tickets only the order counts, and which of them are durable.
@@ -49,6 +49,9 @@
 //!
 //! The core is run once for each pair of a node's state and an act; after that, a state of the
 //! group is 56 bytes of numbers, and one that was seen is 8 bytes of fingerprint and 8 of origin.
+//! Measured on three nodes and two or three terms, on one thread: 250,000 new states a second of
+//! processor time and 110 bytes a state with everything around them; `stateright` 0.31, over the
+//! same core with one property instead of all, made 72,000 and held 5,500 bytes a state.
 //! The fingerprints have 64 bits: with a hundred million states, the chance that any two of them
 //! coincide, and one of the two is missed, is less than one in three thousand.
 
