@@ -6,7 +6,10 @@
 //! | Unavailable, or no answer in time | next endpoint | [`ClientError::Unknown`], never sent twice |
 //! | any other refusal | [`ClientError::Refused`] | [`ClientError::Refused`] |
 //!
-//! It keeps no connection between calls; a program that sends many requests has its own way.
+//! It keeps no connection between calls; [`NodeClient`] does, for programs that send many requests
+//! to one node.
+
+mod node;
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,6 +17,8 @@ use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
+
+pub use node::{Fault, NodeClient, swap};
 
 use crate::config::{HttpUrl, UrlError};
 use crate::proto::etcdserverpb::cluster_client::ClusterClient;

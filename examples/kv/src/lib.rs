@@ -3,6 +3,7 @@
 pub mod backup;
 pub mod client;
 pub mod config;
+pub mod ports;
 pub mod proto;
 pub mod server;
 pub mod store;

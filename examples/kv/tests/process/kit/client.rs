@@ -1,23 +1,13 @@
-//! A client of one node that tells what surely did not happen from what may have.
+//! A client of one node that speaks in texts, and asks again where it has to.
 
-use std::error::Error;
-use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kontiki_kv::proto::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
-use kontiki_kv::proto::etcdserverpb::kv_client::KvClient;
-use kontiki_kv::proto::etcdserverpb::maintenance_client::MaintenanceClient;
-use kontiki_kv::proto::etcdserverpb::request_op::Request;
+use kontiki_kv::client::{Fault, NodeClient, Timeouts, swap};
 use kontiki_kv::proto::etcdserverpb::response_op::Response;
-use kontiki_kv::proto::etcdserverpb::{
-    Compare, PutRequest, RangeRequest, RangeResponse, RequestOp, StatusRequest, StatusResponse,
-    TxnRequest,
-};
+use kontiki_kv::proto::etcdserverpb::{PutRequest, RangeRequest, RangeResponse, StatusResponse};
 use kontiki_kv::proto::mvccpb::KeyValue;
-use tokio::time::{sleep, timeout};
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
+use tokio::time::sleep;
 
 use super::patiently;
 
@@ -27,28 +17,6 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// How long to wait before asking a node again.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
-/// Why there is no answer.
-#[derive(Debug)]
-pub(crate) enum Fault {
-    /// There is no connection: nothing was sent.
-    NotSent(String),
-    /// The node said no: nothing was executed.
-    Refused(Status),
-    /// It may have been executed, or may yet be.
-    Unknown(Status),
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotSent(reason) => f.write_str(reason),
-            Self::Refused(status) | Self::Unknown(status) => {
-                write!(f, "{:?}: {}", status.code(), status.message())
-            }
-        }
-    }
-}
-
 /// What a compare-and-swap did.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Swap {
@@ -57,12 +25,8 @@ pub(crate) enum Swap {
     Found(Option<String>),
 }
 
-/// Talks to one node, and connects again where it has to.
-pub(crate) struct Client {
-    endpoint: Endpoint,
-    channel: Option<Channel>,
-    answer_max: Duration,
-}
+/// Talks to one node as the tests want it: in texts, and with patience.
+pub(crate) struct Client(pub(super) NodeClient);
 
 impl Client {
     /// A client of a node of this machine.
@@ -72,20 +36,20 @@ impl Client {
 
     /// A client of the node at this host and port.
     pub(crate) fn to(endpoint: &str) -> Self {
-        let endpoint = Endpoint::from_shared(format!("http://{endpoint}"));
-        let endpoint = endpoint.expect("an address").connect_timeout(CONNECT_MAX);
-        Self { endpoint, channel: None, answer_max: ANSWER_MAX }
+        let timeouts = Timeouts { dial: CONNECT_MAX, command: ANSWER_MAX };
+        let endpoint = endpoint.parse().expect("an address");
+        Self(NodeClient::new(&endpoint, timeouts).expect("an address"))
     }
 
     /// Gives up on an answer after this time.
     pub(crate) fn within(self, answer_max: Duration) -> Self {
-        Self { answer_max, ..self }
+        Self(self.0.within(answer_max))
     }
 
     pub(crate) async fn put(&mut self, key: &str, value: impl Into<Bytes>) -> Result<i64, Fault> {
         let value = value.into();
         let request = PutRequest { key: key.to_owned().into(), value, ..PutRequest::default() };
-        let answer = self.call(async |channel| kv(channel).put(request).await).await?;
+        let answer = self.0.put(request).await?;
         Ok(answer.header.expect("every answer has a header").revision)
     }
 
@@ -145,25 +109,8 @@ impl Client {
         new: &str,
     ) -> Result<Swap, Fault> {
         let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
-        let (target, value) = match old {
-            Some(old) => (CompareTarget::Value, TargetUnion::Value(bytes(old))),
-            None => (CompareTarget::Create, TargetUnion::CreateRevision(0)),
-        };
-        let compare = Compare {
-            result: CompareResult::Equal.into(),
-            target: target.into(),
-            key: bytes(key),
-            range_end: Bytes::new(),
-            target_union: Some(value),
-        };
-        let put = PutRequest { key: bytes(key), value: bytes(new), ..PutRequest::default() };
-        let read = RangeRequest { key: bytes(key), ..RangeRequest::default() };
-        let request = TxnRequest {
-            compare: vec![compare],
-            success: vec![RequestOp { request: Some(Request::RequestPut(put)) }],
-            failure: vec![RequestOp { request: Some(Request::RequestRange(read)) }],
-        };
-        let answer = self.call(async |channel| kv(channel).txn(request).await).await?;
+        let request = swap(&bytes(key), old.map(bytes), bytes(new));
+        let answer = self.0.txn(request).await?;
         match answer.responses.into_iter().next().and_then(|response| response.response) {
             Some(Response::ResponsePut(_)) if answer.succeeded => Ok(Swap::Done),
             Some(Response::ResponseRange(found)) if !answer.succeeded => {
@@ -199,48 +146,12 @@ impl Client {
     }
 
     pub(crate) async fn status(&mut self) -> Result<StatusResponse, Fault> {
-        self.call(async |channel| MaintenanceClient::new(channel).status(StatusRequest {}).await)
-            .await
+        self.0.status().await
     }
 
     async fn range(&mut self, request: RangeRequest) -> Result<RangeResponse, Fault> {
-        self.call(async |channel| kv(channel).range(request).await).await
+        self.0.range(request).await
     }
-
-    pub(super) async fn call<T>(
-        &mut self,
-        ask: impl AsyncFnOnce(Channel) -> Result<tonic::Response<T>, Status>,
-    ) -> Result<T, Fault> {
-        let channel = match &self.channel {
-            Some(channel) => channel.clone(),
-            None => {
-                let channel = self.endpoint.connect().await;
-                channel.map_err(|error| Fault::NotSent(format!("{error:?}")))?
-            }
-        };
-        self.channel = Some(channel.clone());
-        let outcome = match timeout(self.answer_max, ask(channel)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(Status::deadline_exceeded("no answer")),
-        };
-        outcome.map(tonic::Response::into_inner).map_err(|status| match status.code() {
-            // A channel connects again in its own time, and does not say whether it sent.
-            Code::Unavailable | Code::Unknown | Code::Cancelled | Code::DeadlineExceeded => {
-                self.channel = None;
-                Fault::Unknown(status)
-            }
-            // Not the node's word, but that of the connection, which ended.
-            Code::Internal if status.source().is_some() => {
-                self.channel = None;
-                Fault::Unknown(status)
-            }
-            _ => Fault::Refused(status),
-        })
-    }
-}
-
-fn kv(channel: Channel) -> KvClient<Channel> {
-    KvClient::new(channel).max_decoding_message_size(usize::MAX)
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

@@ -11,12 +11,14 @@ pub(crate) mod turn;
 
 use std::time::Duration;
 
-pub(crate) use client::{Client, Fault, Swap, text};
+pub(crate) use client::{Client, Swap, text};
 pub(crate) use cluster::Cluster;
+pub(crate) use kontiki_kv::client::Fault;
+pub(crate) use kontiki_kv::ports::free as ports;
 pub(crate) use load::{Acknowledged, Load, lost_or_doubled};
 pub(crate) use node::{Node, Serve, command, run_to_end};
 pub(crate) use operator::{add_voter, set_address};
-pub(crate) use ports::{base_port, ports};
+pub(crate) use ports::base_port;
 
 /// The timing of every cluster here, in milliseconds: heartbeats, and the election timeout.
 pub(crate) const HEARTBEAT_MS: u64 = 50;

@@ -5,7 +5,7 @@ use kontiki_kv::proto::etcdserverpb::maintenance_client::MaintenanceClient;
 use kontiki_kv::proto::kontiki::admin_client::AdminClient;
 use kontiki_kv::proto::kontiki::member_change::Change;
 use kontiki_kv::proto::kontiki::{
-    ChangeMembersRequest, InspectRequest, InspectResponse, MemberChange, NewAddress, NewMember,
+    ChangeMembersRequest, InspectResponse, MemberChange, NewAddress, NewMember,
     TransferLeadershipRequest,
 };
 use tokio::time::sleep;
@@ -26,7 +26,7 @@ pub(crate) fn set_address(id: u64, url: String) -> Change {
 impl Client {
     /// How the node is, and the others as far as it knows.
     pub(crate) async fn inspect(&mut self) -> Result<InspectResponse, Fault> {
-        self.call(async |channel| AdminClient::new(channel).inspect(InspectRequest {}).await).await
+        self.0.inspect().await
     }
 
     /// Changes the members, all at once.
@@ -35,7 +35,7 @@ impl Client {
         let changes = changes.iter().map(change).collect();
         let request = ChangeMembersRequest { changes, expected: None, force: false };
         let answer =
-            self.call(async |channel| AdminClient::new(channel).change_members(request).await);
+            self.0.call(async |channel| AdminClient::new(channel).change_members(request).await);
         Ok(answer.await?.index)
     }
 
@@ -57,8 +57,9 @@ impl Client {
     /// Hands leadership to this member, or to the best there is; who leads then.
     pub(crate) async fn transfer(&mut self, to: Option<u64>) -> Result<u64, Fault> {
         let request = TransferLeadershipRequest { to: to.unwrap_or(0) };
-        let answer =
-            self.call(async |channel| AdminClient::new(channel).transfer_leadership(request).await);
+        let answer = self
+            .0
+            .call(async |channel| AdminClient::new(channel).transfer_leadership(request).await);
         Ok(answer.await?.leader)
     }
 
@@ -66,7 +67,7 @@ impl Client {
     pub(crate) async fn hash(&mut self, revision: i64) -> Result<u32, Fault> {
         let request = HashKvRequest { revision };
         let answer =
-            self.call(async |channel| MaintenanceClient::new(channel).hash_kv(request).await);
+            self.0.call(async |channel| MaintenanceClient::new(channel).hash_kv(request).await);
         Ok(answer.await?.hash)
     }
 }
