@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kontiki", &["raft-core", "raft-driver", "raft-storage", "raft-grpc"]),
     ("raft-testkit", &["raft-core", "raft-driver", "raft-storage"]),
     ("raft-benchkit", &["raft-core"]),
-    ("kontiki-kv", &["kontiki"]),
+    ("kontiki-kv", &["kontiki", "raft-testkit"]),
 ];
 
 /// What only tests and benches of a crate may depend on beside that.

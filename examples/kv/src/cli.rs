@@ -12,6 +12,8 @@ mod serve;
 mod snapshot;
 mod status;
 mod table;
+#[cfg(unix)]
+mod torture;
 mod wal;
 
 use std::io::{ErrorKind, Write};
@@ -59,6 +61,10 @@ enum Command {
     /// Look into the log of a node that is stopped; changes nothing
     #[command(subcommand)]
     Wal(wal::WalCommand),
+    /// Kill, stop, cut off and damage a cluster of its own under load, and check that it keeps
+    /// what it acknowledged
+    #[cfg(unix)]
+    Torture(torture::TortureArgs),
     /// Measure this store, or any other that speaks the etcd v3 API
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -77,6 +83,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Snapshot(command) => snapshot::run(command),
         Command::Recover(args) => recover::run(args),
         Command::Wal(command) => wal::run(command),
+        #[cfg(unix)]
+        Command::Torture(args) => torture::run(args),
         Command::Bench(command) => bench::run(command),
     };
     match outcome {

@@ -5,6 +5,8 @@
 mod bench;
 mod cli;
 mod cluster;
+#[cfg(unix)]
+mod torture;
 
 fn main() -> std::process::ExitCode {
     cli::main()

@@ -119,6 +119,28 @@ fn what_cluster_refuses_before_it_starts_anything() {
 }
 
 #[test]
+fn what_torture_refuses_before_it_starts_anything() {
+    let dir = directory();
+    let refuse = |args: &[&str], expected: &str| {
+        refused(dir.path(), &[&["torture"], args].concat(), &[], 2, expected);
+    };
+    refuse(&["--seed=soon"], "'--seed <N>'");
+    refuse(&["--duration=0s"], "give a time above zero, as 90s, 5m or 1h");
+    refuse(&["--duration=1d"], "give a time above zero, as 90s, 5m or 1h");
+    refuse(&["--cycles=0"], "'--cycles <N>'");
+    refuse(&["--cycles=5", "--duration=5s"], "cannot be used with");
+    refuse(&["--cycles=5", "--faults=stop"], "--cycles counts kills, and --faults names none");
+    refuse(&["--nodes=4"], "give 3 or 5");
+    refuse(&["--faults=earthquake"], "'--faults <FAULT,…>'");
+    refuse(&["--clients=0"], "give a number from 1 to 32");
+    refuse(&["--snapshot-count=1"], "give a number from 10 on");
+    std::fs::write(dir.path().join("mine"), "mine").expect("written");
+    let dir_flag = format!("--dir={}", dir.path().display());
+    refuse(&[&dir_flag], "is not empty; give a new directory");
+    assert_eq!(std::fs::read_dir(dir.path()).expect("read").count(), 1, "something was started");
+}
+
+#[test]
 fn a_cluster_directory_is_not_bent_to_other_flags() {
     let dir = directory();
     std::fs::write(dir.path().join("cluster.toml"), "nodes = 5\nbase-port = 4000\n")

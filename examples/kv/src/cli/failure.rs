@@ -1,6 +1,6 @@
 //! How a command fails: one message on standard error, and an exit code.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -31,6 +31,12 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         complain(&self.message);
         ExitCode::from(self.code)
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }
 

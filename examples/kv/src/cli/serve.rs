@@ -63,6 +63,9 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     logging::start(&config)?;
     warn_of_unknown_variables();
 
+    if args.stop_with_stdin {
+        wake_with_the_supervisor();
+    }
     let runtime = serving_runtime().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")))?;
     let outcome = runtime.block_on(serve(config, args.stop_with_stdin));
@@ -122,6 +125,17 @@ pub(crate) async fn stop_requested() {
     // Without a handler the signal ends the process by itself.
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
+    }
+}
+
+/// A process that is stopped (SIGSTOP) would not see that its input has ended, and be left behind
+/// for ever: the end of the supervisor wakes it.
+fn wake_with_the_supervisor() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Signal, set_parent_process_death_signal};
+        // Without it only a node that was stopped by hand stays behind.
+        let _ = set_parent_process_death_signal(Some(Signal::CONT));
     }
 }
 

@@ -91,6 +91,18 @@ impl Process {
         self.child.wait().await
     }
 
+    /// `kill -9`.
+    pub(crate) async fn kill(&mut self) {
+        // It fails only when the process has just ended.
+        let _ = self.child.kill().await;
+    }
+
+    /// Sends it a signal.
+    #[cfg(unix)]
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        send(&self.child, signal);
+    }
+
     /// Asks it to end, and after `patience` does not ask any more.
     pub(crate) async fn stop(&mut self, patience: Duration) -> String {
         terminate(&self.child);
@@ -106,14 +118,20 @@ impl Process {
     }
 }
 
-/// Asks `child` to end. While it is not waited for, its number cannot belong to another.
+/// Asks `child` to end.
 #[cfg(unix)]
 fn terminate(child: &Child) {
-    use rustix::process::{Pid, Signal, kill_process};
+    send(child, rustix::process::Signal::TERM);
+}
+
+/// Sends a signal. While `child` is not waited for, its number cannot belong to another.
+#[cfg(unix)]
+fn send(child: &Child, signal: rustix::process::Signal) {
+    use rustix::process::{Pid, kill_process};
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     if let Some(pid) = pid {
         // It fails only when the process has just ended.
-        let _ = kill_process(pid, Signal::TERM);
+        let _ = kill_process(pid, signal);
     }
 }
 

@@ -30,3 +30,4 @@ mod replicas;
 mod rolling;
 mod snapshots;
 mod supervisor;
+mod torture;
