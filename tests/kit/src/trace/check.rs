@@ -210,7 +210,7 @@ impl Checker {
                 figures.accepts += promises::on_send(node, (*to, *term), says)?;
             }
             What::Apply { first, last } => {
-                applying::on_apply(ledger, node, *first, *last)?;
+                applying::on_apply(node, *first, *last)?;
                 node.applying = *last;
             }
             What::Install { last } => {

@@ -174,6 +174,20 @@ fn a_leader_is_found_to_lack_what_turns_out_to_be_committed() {
     scene.breaks("complete-leader", "N3 leads term 2 without it");
 }
 
+/// The trace of a follower is ahead of its leader's: it commits what nobody leads yet.
+#[test]
+fn a_leader_need_not_have_held_what_it_committed_itself() {
+    let mut scene = Scene::founded();
+    scene.role(2, 1, Role::Follower);
+    scene.accept(2, 1, (1, 1), Position(0, 0), 1);
+    scene.receive(2, 1, 1, Said::Commit { commit: 1 });
+    scene.put(2, What::Commit { index: 1 });
+    scene.stand(1, 1, Position(0, 0));
+    scene.receive(1, 2, 1, Said::VoteReply { granted: true });
+    scene.role(1, 1, Role::Leader);
+    scene.passes();
+}
+
 #[test]
 fn a_term_never_goes_back() {
     let mut scene = Scene::led();

@@ -1,6 +1,6 @@
 //! Each rule about logs, commits and applying finds what breaks it.
 
-use raft_testkit::trace::{EntryMark, Persist, Position, Role, Said, What};
+use raft_testkit::trace::{EntryMark, HardStateMark, Persist, Position, Role, Said, What};
 
 use crate::scene::{Scene, back, checksum, entries};
 
@@ -105,8 +105,30 @@ fn one_entry_is_committed_at_an_index() {
     scene.breaks("committed-once", "N3 has another entry committed at index 1 than N1");
 }
 
+/// What was acknowledged to a leader in one term says nothing in the next.
+#[test]
+fn acknowledgements_are_of_one_term() {
+    let mut scene = Scene::led();
+    scene.receive(1, 2, 1, Said::Accept { matched: 9 });
+    scene.stand(1, 2, Position(1, 1));
+    scene.receive(1, 3, 2, Said::VoteReply { granted: true });
+    scene.role(1, 2, Role::Leader);
+    scene.append(1, 3, 2);
+    scene.persisted(1, 3);
+    scene.put(1, What::Commit { index: 2 });
+    scene.breaks("quorum-commit", "N1 commits up to 2 without a majority");
+}
+
 #[test]
 fn a_commit_index_never_goes_back() {
+    let hard_state = |commit| Some(HardStateMark { term: 1, vote: Some(1), commit });
+    let mut written = Scene::committed();
+    let write =
+        |ticket, commit| Persist { ticket, hard_state: hard_state(commit), ..Persist::default() };
+    written.persist(2, write(3, 1));
+    written.persist(2, write(4, 0));
+    written.breaks("never-back", "N2 writes down commit index 0 behind 1");
+
     let mut scene = Scene::committed();
     scene.put(2, What::Commit { index: 0 });
     scene.breaks("never-back", "the commit index of N2 goes back from 1 to 0");
