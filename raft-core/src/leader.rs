@@ -379,8 +379,7 @@ impl Leader {
         progress.loading = false;
         let known = |entry: &Entry| node.log.term_at(entry.index) == Some(entry.term);
         let wanted = entries.first().is_some_and(|first| first.index == progress.next);
-        let holds = entries.iter().all(known) || seeded!(StaleLoadSent);
-        if wanted && holds && has_room(node, progress) {
+        if wanted && entries.iter().all(known) && has_room(node, progress) {
             send_append(node, peer, progress, entries);
         }
         send_appends(node, peer, progress);

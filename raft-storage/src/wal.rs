@@ -215,6 +215,7 @@ impl LogStore for Wal {
     /// Writes all of `writes` as one batch: one write and one sync, and after a crash all of it
     /// is there or nothing.
     fn persist(&mut self, writes: &[Write]) -> Result<(), WalError> {
+        assert!(!seeded!(Canary), "the canary");
         if let Some(error) = &self.poison {
             return Err(error.clone());
         }

@@ -166,8 +166,6 @@ bugs! {
         StaleCompletionTrusted in "B33",
         /// An append of a leader of an older term is taken.
         AppendOfOldTermTaken in "B31",
-        /// What was read from storage is sent although the log has changed since.
-        StaleLoadSent in "B31",
         /// A new leader takes for granted that everybody holds its whole log.
         MatchStartsAtLast in "B37",
         /// A probe that was lost is never repeated.
