@@ -25,15 +25,20 @@ pub enum Break {
 /// A cluster whose network breaks, and what must go on all the same.
 ///
 /// # Panics
-/// When nothing is committed any more, or terms climb.
+/// When nothing is committed any more, or terms climb, or a leader is deposed that the majority
+/// hears (thesis §4.2.3).
 pub fn survive(seed: u64, how: Break) {
     let mut dice = Dice::new(seed);
     let nodes = dice.pick(&[3, 4, 5, 5, 7]);
     let mut cluster = Cluster::new(Options { nodes, seed, ..Options::default() });
     cluster.run_for(Duration::from_secs(4));
+    let (leader, term) = (cluster.leader(), cluster.term());
     let majority = break_links(&mut cluster, &mut dice, nodes, how);
     cluster.run_for(Duration::from_secs(12));
     let before = (cluster.oracles().ledger().committed(), cluster.term());
+    if leader.is_some_and(|leader| majority.contains(&leader.get())) {
+        assert_eq!((cluster.leader(), cluster.term()), (leader, term), "seed {seed}: deposed");
+    }
     for (number, id) in cluster.ids().into_iter().enumerate() {
         cluster.propose(id, [format!("x{number}")]);
     }

@@ -3,6 +3,7 @@
 
 mod clearing;
 mod groups;
+mod sieges;
 
 use core::time::Duration;
 
@@ -10,6 +11,7 @@ use raft_core::{Config, Index, Lease, NodeId};
 use raft_driver::trace::Sink;
 
 pub(crate) use groups::survives_damage;
+use sieges::Troubles;
 
 use super::{Cluster, Conditions, Dice, DiskMood, Ending, Options, Wake, node};
 
@@ -81,8 +83,19 @@ fn pass(seed: u64, trace: bool, sink: Option<Sink>) -> Report {
     let violent = dice.chance(300);
     let changes = dice.chance(700);
     let mild = dice.pick(&[0, 0, 700, 950]);
-    let mut storm =
-        Storm { cluster, dice, proposed: 0, nodes, violent, mild, leases, changes, impolite };
+    let troubles = Troubles::new(&mut dice, leases);
+    let mut storm = Storm {
+        cluster,
+        dice,
+        proposed: 0,
+        nodes,
+        violent,
+        mild,
+        troubles,
+        leases,
+        changes,
+        impolite,
+    };
     for _ in 0..storm.dice.below(150) + 30 {
         let pause = storm.dice.below(pause_max);
         storm.cluster.run_for(Duration::from_millis(pause));
@@ -100,8 +113,8 @@ fn options(seed: u64, trace: bool, dice: &mut Dice) -> Options {
     config.snapshot_tail_entries = dice.pick(&[0, 0, 1, 4, 20]);
     config.disk_stall_timeout = Duration::from_millis(dice.pick(&[300, 3000]));
     if config.check_quorum && dice.chance(400) {
-        let margin = Duration::from_millis(dice.pick(&[0, 100, 600]));
-        let clock_error_ppm = dice.pick(&[0, 500, 100_000]);
+        let margin = Duration::from_millis(dice.pick(&[0, 0, 100, 600]));
+        let clock_error_ppm = dice.pick(&[0, 500, 100_000, 100_000]);
         config.lease = Some(Lease { clock_error_ppm, margin });
     }
     if dice.chance(600) {
@@ -123,7 +136,7 @@ fn drift(cluster: &mut Cluster, config: &Config, dice: &mut Dice) {
     let Some(lease) = config.lease else { return };
     let most = i64::from(lease.clock_error_ppm);
     for id in cluster.ids() {
-        let ppm = dice.pick(&[-most, 0, most]);
+        let ppm = dice.pick(&[-most, -most, 0, most, most]);
         cluster.set_clock_rate(id, ppm);
     }
 }
@@ -136,7 +149,7 @@ fn conditions(dice: &mut Dice) -> Conditions {
     Conditions {
         latency: span(&[0, 1_000, 20_000, 150_000]),
         sync: span(&[0, 2_000, 30_000, 300_000]),
-        load: span(&[0, 1_000, 50_000, 400_000]),
+        load: span(&[0, 1_000, 50_000, 400_000, 2_000_000]),
         apply: span(&[0, 1_000, 100_000]),
         build: span(&[0, 10_000, 400_000]),
         transfer: span(&[1_000, 50_000, 800_000, 3_000_000]),
@@ -156,6 +169,8 @@ struct Storm {
     violent: bool,
     /// How many faults in a thousand do not happen.
     mild: u64,
+    /// What there is more of than usual.
+    troubles: Troubles,
     /// Whether leases are on: then clocks run alike.
     leases: bool,
     /// Whether some nodes stand without asking.
@@ -192,6 +207,9 @@ impl Storm {
     /// One thing happens.
     fn happen(&mut self) {
         let id = self.important();
+        if self.trouble(id) {
+            return;
+        }
         let what = self.dice.below(1300);
         if (560..1000).contains(&what) && self.dice.chance(self.mild) {
             return self.propose(id);
