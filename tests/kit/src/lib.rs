@@ -10,5 +10,6 @@ pub mod history;
 pub mod hunt;
 pub mod model;
 mod oracles;
+pub mod rot;
 pub mod sim;
 pub mod trace;
