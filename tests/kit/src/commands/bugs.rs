@@ -14,22 +14,19 @@ pub(crate) struct Arguments {
     /// Only these faults; `none` is the code as it is.
     #[arg(long)]
     only: Vec<String>,
-    /// How many seeds each harness may take.
-    #[arg(long, default_value_t = 10_000)]
-    seeds_max: u64,
-    /// How many states the model checker may look at.
-    #[arg(long, default_value_t = 2_000_000)]
-    states_max: u64,
     /// Only these harnesses.
     #[arg(long)]
     harness: Vec<String>,
-    /// Goes on to the other harnesses after one has found the fault.
-    #[arg(long)]
-    every_harness: bool,
-    /// On how many threads; all there are where it is not said.
+    /// No harness takes more seeds than this.
+    #[arg(long, default_value_t = 20_000)]
+    seeds_max: u64,
+    /// The model checker looks at no more states than this.
+    #[arg(long, default_value_t = 2_000_000)]
+    states_max: u64,
+    /// On how many threads; by default there are as many as cores.
     #[arg(long)]
     jobs: Option<u64>,
-    /// A short run: the first harness that finds a fault is enough, and less is searched.
+    /// Who finds a fault first is enough.
     #[arg(long)]
     smoke: bool,
 }
