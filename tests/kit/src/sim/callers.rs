@@ -144,7 +144,7 @@ impl<S: StateMachine> Cluster<S> {
             Ending::Readable { index, until } => self.read(waiter.0, at, index, until),
             Ending::Refused(_) | Ending::Superseded | Ending::Stopped => {
                 if matches!(ending, Ending::Refused(raft_core::Refusal::NotLeader { .. })) {
-                    self.mark(super::Mark::ReadRefused);
+                    self.mark(super::Mark::CallRefused);
                 }
                 self.deliver(waiter.0, End::Refused);
             }

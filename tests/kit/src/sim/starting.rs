@@ -153,8 +153,8 @@ impl<S: StateMachine> Cluster<S> {
         let marks = [
             (is_joint, Mark::CrashInJointConsensus),
             (is_joint && leads, Mark::LeaderLostInJointConsensus),
-            (!running.writing.is_empty(), Mark::PowerCutInPersist),
-            (builds, Mark::PowerCutInSnapshot),
+            (!running.writing.is_empty(), Mark::CrashInPersist),
+            (builds, Mark::CrashInSnapshot),
         ];
         marks.iter().filter(|(is, _)| *is).for_each(|(_, mark)| self.mark(*mark));
         debug_assert_eq!(raft.id(), id, "each node has its own core");

@@ -199,7 +199,7 @@ impl<S: StateMachine> Cluster<S> {
             }
             FileJob::Retain(last) => {
                 if running.snapshots.retain(last).is_ok() {
-                    self.mark(Mark::SegmentsForgotten);
+                    self.mark(Mark::SnapshotsForgotten);
                 }
             }
             FileJob::Open { peer, term } => {
