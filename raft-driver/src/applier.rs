@@ -119,7 +119,10 @@ impl<S: StateMachine, L: LogReader> Applier<S, L> {
         let mut feed = Feed { holding, waiters: waiters.into_iter().peekable(), answers: vec![] };
         feed.answers.reserve(feed.waiters.len());
         let (mut bytes, mut responses) = (0, Vec::new());
-        let applied = if let Some(entries) = entries {
+        let held = feed.holding.index;
+        let applied = if held.next() < first {
+            held // A snapshot has replaced what lies between; without it these make no sense.
+        } else if let Some(entries) = entries {
             bytes += feed.feed(&entries, &mut responses)?;
             last
         } else {

@@ -166,6 +166,19 @@ fn entries_that_a_snapshot_has_replaced_are_waited_for_in_vain() {
     assert_eq!(applied, Index::ZERO, "and nothing was applied");
 }
 
+// scenario B52: two batches were handed out before the snapshot came that takes their place.
+#[test]
+fn what_follows_entries_that_a_snapshot_has_replaced_is_not_applied_without_them() {
+    let applier = applier(OneFile(9, 9));
+    let (_, applied) = answers(applier.perform(batch(1, 4)));
+    assert_eq!(applied, Index::ZERO, "they are gone from the log");
+    let (answered, applied) = answers(applier.perform(batch(5, 6)));
+    assert_eq!(answered, [(5, None), (6, None)], "nobody knows");
+    assert_eq!(applied, Index::ZERO, "and nothing was applied");
+    assert!(matches!(applier.perform(install(9)), Ok(Done::Installed(Index(9)))));
+    assert_eq!(answers(applier.perform(batch(10, 10))).0, [(10, Some(10))]);
+}
+
 #[test]
 fn a_snapshot_that_is_too_old_says_what_to_do() {
     let Err(Failure::Storage(reason)) = applier(OneFile(5, 5)).perform(install(9)) else {
