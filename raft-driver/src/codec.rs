@@ -45,8 +45,8 @@ impl Codec for Bincode {
         let fail = |reason| CodecError { verb: "decoded", reason };
         // A number of sixteen bytes may be written in one: so much is the most that bytes can hold.
         let decoded = match bytes.len() {
-            ..0x1_0000 => within::<{ 0x1_0000 * 16 }, C>(bytes),
-            ..0x100_0000 => within::<{ 0x100_0000 * 16 }, C>(bytes),
+            0..0x1_0000 => within::<{ 0x1_0000 * 16 }, C>(bytes),
+            0x1_0000..0x100_0000 => within::<{ 0x100_0000 * 16 }, C>(bytes),
             _ => within::<{ u32::MAX as usize }, C>(bytes),
         };
         let (command, read) = decoded.map_err(|error| fail(error.to_string()))?;
