@@ -12,6 +12,7 @@ use raft_testkit::fuzz::Input;
 use tempfile::TempDir;
 
 use crate::proto::kontiki::command::Action;
+use crate::proto::mvccpb::Event;
 use crate::store::{
     Failure, KvError, Options, Response, Store, StoreReader, encode, validate_delete_range,
     validate_put, validate_txn,
@@ -88,7 +89,7 @@ impl Beside {
             }
             14 => {
                 let from = input.below(48) as i64;
-                let answer = refused(self.reader().events(from, usize::MAX));
+                let answer = events(self.reader(), from, 1 + input.place(5));
                 assert_eq!(answer, self.model.events(from), "from {from}");
             }
             _ if input.flag() => self.store().flush().expect("the store works"),
@@ -122,6 +123,17 @@ impl Beside {
         store.apply(&self.log[applied..], &mut again).expect("the store works");
         assert_eq!(again[..], self.answers[applied..], "entries do the same when applied again");
         self.open = Some((store, reader));
+    }
+}
+
+/// All events, asked for so many at a time.
+fn events(reader: &StoreReader, mut from: i64, most: usize) -> Result<Vec<Event>, KvError> {
+    let mut all: Vec<Event> = Vec::new();
+    loop {
+        let some = refused(reader.events(from, most))?;
+        let Some(last) = some.last().and_then(|event| event.kv.as_ref()) else { return Ok(all) };
+        from = last.mod_revision + 1;
+        all.extend(some);
     }
 }
 

@@ -133,11 +133,12 @@ fn txn(input: &mut Input<'_>, depth: u64) -> TxnRequest {
 
 /// A transaction of nothing but ranges.
 pub(super) fn read_txn(input: &mut Input<'_>) -> TxnRequest {
-    let mut ranges = |input: &mut Input<'_>| {
-        let range = |input| RequestOp { request: Some(Request::RequestRange(range(input))) };
-        (0..input.below(4)).map(|_| range(input)).collect()
-    };
     let compare = (0..input.below(3)).map(|_| compare(input)).collect();
     let (success, failure) = (ranges(input), ranges(input));
     TxnRequest { compare, success, failure }
+}
+
+fn ranges(input: &mut Input<'_>) -> Vec<RequestOp> {
+    let count = input.below(4);
+    (0..count).map(|_| RequestOp { request: Some(Request::RequestRange(range(input))) }).collect()
 }
