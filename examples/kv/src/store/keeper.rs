@@ -50,6 +50,8 @@ pub(super) struct Shared {
 #[derive(Default)]
 struct Control {
     is_due: bool,
+    /// All up to here is to be flushed at once, in as many turns as that takes.
+    wanted: Index,
     is_stopping: bool,
     failed: Option<StoreError>,
 }
@@ -76,6 +78,7 @@ impl Shared {
         self.progress.send_replace(Progress::from(&*state.base));
         *current = state;
         drop(current);
+        self.control().wanted = Index::ZERO;
         self.demand_flush();
     }
 
@@ -104,6 +107,15 @@ impl Shared {
     /// Has the thread flush now.
     pub fn demand_flush(&self) {
         self.control().is_due = true;
+        self.changed.notify_all();
+    }
+
+    /// Has the thread flush now, until all is durable that is applied up to here. One turn may
+    /// not be enough: it writes what is frozen already, and what came since is left for the next.
+    pub fn demand_all(&self, applied: Index) {
+        let mut control = self.control();
+        control.wanted = control.wanted.max(applied);
+        drop(control);
         self.changed.notify_all();
     }
 
@@ -136,12 +148,13 @@ impl Shared {
 
     /// Waits for something to do.
     fn next(&self, flush_at: Instant, sweep_is_due: bool) -> Turn {
+        let durable = self.read().base.mark.applied;
         let mut control = self.control();
         loop {
             let left = flush_at.saturating_duration_since(Instant::now());
             if control.is_stopping {
                 return Turn::Stop;
-            } else if control.is_due || left.is_zero() {
+            } else if control.is_due || control.wanted > durable || left.is_zero() {
                 control.is_due = false;
                 return Turn::Flush;
             } else if sweep_is_due {

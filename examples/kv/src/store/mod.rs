@@ -227,7 +227,7 @@ impl Store {
     /// Has the store flush soon, so that [`durable_applied`](Self::durable_applied) comes up to
     /// what is applied now. Without it that takes [`Options::flush_interval`].
     pub fn request_flush(&self) {
-        self.shared.demand_flush();
+        self.shared.demand_all(self.applied());
     }
 
     /// Writes to disk all that was applied so far, and returns when it is durable.
@@ -236,7 +236,7 @@ impl Store {
     /// The store failed.
     pub fn flush(&self) -> Result<(), StoreError> {
         let applied = self.applied();
-        self.shared.demand_flush();
+        self.shared.demand_all(applied);
         self.shared.wait_until(|state| state.base.mark.applied >= applied)
     }
 }

@@ -1,6 +1,7 @@
 //! The store beside a model of etcd's MVCC, and through crashes.
 
 mod crash;
+mod flush;
 mod model;
 mod random;
 mod requests;
