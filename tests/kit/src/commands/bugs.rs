@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 20_000)]
     seeds_max: u64,
     /// The model checker looks at no more states than this.
-    #[arg(long, default_value_t = 2_000_000)]
+    #[arg(long, default_value_t = 5_000_000)]
     states_max: u64,
     /// On how many threads; by default there are as many as cores.
     #[arg(long)]

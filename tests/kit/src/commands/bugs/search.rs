@@ -86,7 +86,10 @@ fn sim(seed: u64) {
 fn model(states_max: u64) -> Option<Found> {
     let mut before = 0;
     for configuration in model::configurations() {
-        let most = STATES_EACH_MAX.min(states_max - before);
+        let most = STATES_EACH_MAX.min(states_max.saturating_sub(before));
+        if most == 0 {
+            return None;
+        }
         let checked = panic::catch_unwind(|| model::check(&configuration.bounds, most));
         let (states, words) = match checked {
             Ok(Ok(figures)) => {
