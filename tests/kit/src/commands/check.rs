@@ -19,6 +19,10 @@ pub(crate) struct Arguments {
 
 const UNREADABLE: u8 = 2;
 
+/// A check of nothing would hold always.
+pub(super) const NOTHING: &str =
+    "there is no record in these files; `kontiki serve --trace FILE` writes some";
+
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let name = |line: Line| arguments.files[line.file].display();
     let files = match open(&arguments.files) {
@@ -29,7 +33,9 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         }
     };
     let (mut checker, mut records) = (Checker::new(), merge(files));
+    let mut is_empty = true;
     for record in records.by_ref() {
+        is_empty = false;
         let (line, record) = match record {
             Ok(record) => record,
             Err(error) => {
@@ -44,6 +50,10 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
             say(&format!("{at}:{}: {violation}\n{text}\n\nup to there:\n{figures}", line.number));
             return ExitCode::FAILURE;
         }
+    }
+    if is_empty {
+        eprintln!("{NOTHING}");
+        return ExitCode::from(UNREADABLE);
     }
     let cut_off = match records.cut_off() {
         0 => String::new(),

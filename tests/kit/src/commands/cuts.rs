@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use raft_testkit::cuts;
 
 /// Cuts the power under the write-ahead log at every operation, and compares what is recovered.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// How many seeds: each makes a long trace and a short one.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = value_parser!(u64).range(1..))]
     traces: u64,
     /// The first of them.
     #[arg(long, default_value_t = 1)]

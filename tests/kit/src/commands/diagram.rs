@@ -42,6 +42,9 @@ fn draw(arguments: &Arguments) -> Result<String, String> {
         let file = arguments.files[error.line.file].display();
         format!("{file}:{}: {}", error.line.number, error.reason)
     })?;
+    if records.is_empty() {
+        return Err(super::check::NOTHING.to_owned());
+    }
     let mut checker = Checker::new();
     let broken = records.iter().find_map(|(line, record)| checker.observe(*line, record).err());
     let names: Vec<String> = arguments.files.iter().map(|path| name(path)).collect();

@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = Faults::named)]
     faults: Option<Faults>,
     /// So many nodes, as they were given to `run`.
-    #[arg(long)]
+    #[arg(long, value_parser = super::run::nodes())]
     nodes: Option<u64>,
     /// The plan in this file, rather than that of a seed.
     #[arg(long)]

@@ -1,19 +1,24 @@
 //! `run`: whole nodes under seeded faults (see [`raft_testkit::sim`]).
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, value_parser};
 use raft_testkit::sim::{self, Faults, Mark, Plan, Report, Violation};
+
+/// More founders than any group has.
+const NODES_MAX: u64 = 15;
 
 /// Simulates clusters of whole nodes; safety always, and liveness after each bad time.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// How many seeds.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = value_parser!(u64).range(1..))]
     seeds: u64,
     /// The first of them.
     #[arg(long, default_value_t = 1)]
@@ -22,14 +27,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = Faults::named)]
     faults: Option<Faults>,
     /// So many nodes; by default the seed decides.
-    #[arg(long)]
+    #[arg(long, value_parser = nodes())]
     nodes: Option<u64>,
     /// So many at once; by default as many as there are cores.
     #[arg(long)]
-    jobs: Option<usize>,
+    jobs: Option<NonZeroUsize>,
     /// Goes on after a seed that breaks a rule, and makes none of them short.
     #[arg(long)]
     keep_going: bool,
+}
+
+/// How many nodes a cluster begins with.
+pub(super) fn nodes() -> RangedU64ValueParser {
+    value_parser!(u64).range(1..=NODES_MAX)
 }
 
 /// What all runs came to.
@@ -49,9 +59,9 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let end = arguments.first.saturating_add(arguments.seeds);
     let sum = Mutex::new(Sum::default());
     let failed: Mutex<Option<(Plan, Violation)>> = Mutex::new(None);
-    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cores = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     thread::scope(|scope| {
-        for _ in 0..arguments.jobs.unwrap_or(cores).max(1) {
+        for _ in 0..arguments.jobs.unwrap_or_else(cores).get() {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-use clap::Args;
+use clap::{Args, value_parser};
 use raft_testkit::cluster::weather;
 use raft_testkit::trace::{Sink, to_lines};
 
@@ -15,7 +15,7 @@ use raft_testkit::trace::{Sink, to_lines};
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// How many seeds.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = value_parser!(u64).range(1..))]
     seeds: u64,
     /// The first of them.
     #[arg(long, default_value_t = 1)]
