@@ -35,7 +35,9 @@ impl Node {
         if granted && seeded!(PreVoteTakesTerm) {
             self.advance_term(asked.next());
         }
-        self.vote = if granted && seeded!(PreVoteGrantsVote) { Some(candidate) } else { self.vote };
+        if granted && seeded!(PreVoteGrantsVote) {
+            self.vote = Some(candidate);
+        }
         self.send(candidate, Message::PreVoteReply { asked, granted });
     }
 
@@ -43,10 +45,13 @@ impl Node {
     /// of the same one and at least as long.
     fn is_good_enough(&self, last: LogPosition) -> bool {
         let own = self.log_to_match();
-        (last >= own && !seeded!(VoteByIndexOnly))
-            || seeded!(VoteIgnoresLog)
-            || (seeded!(VoteByIndexOnly) && last.index >= own.index)
-            || (seeded!(VoteByTermOnly) && last.term >= own.term)
+        if seeded!(VoteByIndexOnly) {
+            return last.index >= own.index;
+        }
+        if seeded!(VoteByTermOnly) {
+            return last.term >= own.term;
+        }
+        last >= own || seeded!(VoteIgnoresLog)
     }
 }
 

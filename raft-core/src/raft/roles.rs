@@ -72,7 +72,9 @@ impl Raft {
 
     pub(super) fn become_follower(&mut self, leader: Option<NodeId>) {
         self.leave();
-        self.node.vote = self.node.vote.filter(|_| !seeded!(VoteClearedAtEqualTerm));
+        if seeded!(VoteClearedAtEqualTerm) {
+            self.node.vote = None;
+        }
         self.role = Role::Follower(Follower::new(&mut self.node, leader));
     }
 
