@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use super::Node;
 use crate::log::Change;
@@ -24,15 +23,8 @@ impl Node {
             }
         }
         self.reconfigure();
-        match &mut self.change {
-            None => self.change = Some(change),
-            // A leader that appends twice in one event.
-            Some(open) => {
-                assert!(change.truncate.is_none(), "an event cuts the log once");
-                let both = open.entries.iter().chain(change.entries.iter()).cloned();
-                open.entries = both.collect::<Vec<_>>().into();
-            }
-        }
+        assert!(self.change.is_none(), "an event changes the log once");
+        self.change = Some(change);
     }
 
     /// Puts the newest configuration in force.
