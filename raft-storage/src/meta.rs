@@ -25,7 +25,8 @@
 //! The copies are written one after another, each synced before the next, so a power cut damages
 //! at most one; the valid copy of the highest generation counts. The *sync mark* says that the
 //! log was known to be durable up to this batch, and that this segment exists: it moves when a
-//! segment is added, when a log is opened and when it is closed, and is a lower bound otherwise.
+//! segment is added, when old ones go, when a log is opened and when it is closed, and is a lower
+//! bound otherwise.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -282,8 +283,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Copy {
 
 fn decode_known(bytes: &[u8]) -> Option<Meta> {
     let length = bytes.len();
-    let whole = length >= MEMBERS_OFFSET + 4 && length.is_multiple_of(SECTOR_BYTES);
-    if !whole
+    if !length.is_multiple_of(SECTOR_BYTES)
         || u64_at(bytes, 16) != length as u64
         || u32_at(bytes, length - 4) != crc(&bytes[..length - 4])
     {
@@ -359,6 +359,42 @@ mod tests {
                 assert_eq!(decode(&bytes[..bytes.len() - 1]), Copy::Damaged);
             }
         }
+    }
+
+    #[test]
+    fn a_copy_comes_back_however_long_the_addresses_and_whatever_the_repair() {
+        for length in 0..SECTOR_BYTES {
+            let (one, two) = ("1".repeat(length / 2), "2".repeat(length - length / 2));
+            let ids = (1..).filter_map(NodeId::new);
+            let founders = Membership::founded(ids.zip([&*one, &*two]));
+            let founders = Arc::new(founders.expect("voters"));
+            let mut meta = Meta { founders, ..with_repair(1) };
+            if let Some(repair) = &mut meta.repair {
+                repair.kind = RepairKind::Restart { segment: 12 };
+            }
+            assert_eq!(decode(&meta.encode()), Copy::Valid(meta), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_copy_is_as_long_as_it_says() {
+        let whole = meta(3).encode();
+        for (length, said) in [(600, 600), (512, 1024), (1024, 512)] {
+            let mut bytes = whole.clone();
+            bytes.resize(length, 0);
+            bytes[16..24].copy_from_slice(&(said as u64).to_le_bytes());
+            let check = crc(&bytes[..length - 4]);
+            bytes[length - 4..].copy_from_slice(&check.to_le_bytes());
+            assert_eq!(decode(&bytes), Copy::Damaged, "{length}, {said}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_copies_is_said() {
+        let older = Meta { generation: 1, ..meta(3) };
+        let copies = Copies([Copy::Valid(older), Copy::Valid(meta(3)), Copy::Missing]);
+        assert_eq!(copies.faults(), ["meta.0 is older than another copy", "meta.2 is missing"]);
+        assert_eq!(copies.newest(), Some(&meta(3)));
     }
 
     #[test]

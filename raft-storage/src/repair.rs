@@ -102,7 +102,8 @@ pub(crate) fn plan(
     };
     let Some(ending) = ending else { return Err(OpenError::PromiseLost(damage)) };
 
-    let number = meta.generation + 1;
+    // No two repairs begin in one generation.
+    let number = meta.generation;
     let snapshots = Snapshots::new(Arc::clone(&options.disk), dir, meta.first_cluster_id);
     let snapshot = snapshots.newest_from(state.snapshot.max(ending.snapshot))?;
     let end = found.last().map(|found| (found.segment.number, found.end));
@@ -287,7 +288,7 @@ impl Wal {
         let snapshot = repair.snapshot.clone().filter(|snapshot| is_new(snapshot.last));
         self.persist(&[Write {
             ticket: Ticket(0),
-            truncate: (keep < self.state.log.last_index()).then_some(keep),
+            truncate: Some(keep),
             entries: Entries::EMPTY,
             hard_state: (hard_state != old).then_some(hard_state),
             snapshot: snapshot.map(|snapshot| Box::new(SnapshotMark { snapshot, base })),

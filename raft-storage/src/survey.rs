@@ -111,9 +111,9 @@ fn salvage(
     let scan = match found.last() {
         // The batch that begins here is the one that is damaged.
         Some(found) if found.segment.number == number => {
-            Scan::starting(found.end, state.batch + 1, state.batch, Spare::Left)
+            Scan::starting(found.end, state.batch + 1, Spare::Left)
         }
-        Some(_) | None => Scan::starting(start, before, before, Spare::Used),
+        Some(_) | None => Scan::starting(start, before, Spare::Used),
     };
     let is_same_segment = found.last().is_some_and(|found| found.segment.number == number);
     let scan = scan.run(&segment)?;
@@ -162,8 +162,7 @@ struct Scan {
     /// The stamp of the batch that the sector before this one belongs to, where that is certain.
     previous: Option<u16>,
     spare: Spare,
-    /// The batch that comes after the newest one that is known: it may be torn.
-    next: u64,
+    /// The newest one that was found.
     whole: Option<Whole>,
     snapshot: LogPosition,
     /// Behind the newest whole batch there is nothing, or a torn one.
@@ -174,12 +173,11 @@ struct Scan {
 
 impl Scan {
     /// From this sector on, before which stands a sector of the batch `previous`.
-    fn starting(sector: u64, previous: u64, newest: u64, spare: Spare) -> Self {
+    fn starting(sector: u64, previous: u64, spare: Spare) -> Self {
         Self {
             sector,
             previous: Some(stamp_of(previous)),
             spare,
-            next: newest + 1,
             whole: None,
             snapshot: LogPosition::ZERO,
             is_clean: true,
@@ -188,7 +186,7 @@ impl Scan {
     }
 
     fn run(mut self, segment: &Segment) -> Result<Self, DiskError> {
-        let mut stream = Stream::new(segment, self.sector * DATA_BYTES as u64);
+        let mut stream = Stream::new(segment, 0);
         let first = self.sector;
         while self.sector < segment.sectors {
             let state = stream.state(self.sector)?;
@@ -221,13 +219,13 @@ impl Scan {
             if let Some((whole, snapshot, end)) = batch_at(segment, self.sector, stamp)? {
                 self.snapshot = self.snapshot.max(snapshot);
                 (self.whole, self.is_clean) = (Some(whole), true);
-                (self.sector, self.next) = (end, whole.commit.batch + 1);
-                (self.previous, self.spare) = (Some(stamp), Spare::Used);
+                (self.sector, self.previous, self.spare) = (end, Some(stamp), Spare::Used);
                 return Ok(());
             }
             self.spare = Spare::Left;
         }
-        self.is_clean &= stamp == stamp_of(self.next);
+        // The batch that comes after a whole one may be torn.
+        self.is_clean &= self.whole.is_some_and(|it| stamp == stamp_of(it.commit.batch + 1));
         self.previous = Some(stamp);
         self.sector += 1;
         Ok(())

@@ -164,13 +164,14 @@ impl Wal {
     }
 
     /// Removes the segments that lie wholly before the base. First the meta file says where the log
-    /// begins; from then on it does not matter how many of them are gone.
+    /// begins; from then on it does not matter how many of them are gone. It says too that the mark
+    /// which lets them go is synced: a log without it would begin with entries that are gone.
     pub(crate) fn forget_segments(&mut self) -> Result<(), DiskError> {
         let unused = lock(&self.map).take_unused();
         let Some(last) = unused.last() else { return Ok(()) };
         self.meta.first_segment = last.number + 1;
         if !seeded!(SegmentsGoTooEarly) {
-            self.write_meta()?;
+            self.mark_synced()?;
         }
         tracing::info!(segments = unused.len(), base = ?self.state.log.base(), "forgot old entries");
         self.preparer.remove(unused.iter().map(|segment| segment.path.clone()));

@@ -10,7 +10,7 @@ use crate::model::{Model, create, dir, open, options, try_open};
 // scenarios B04, B62, B66
 #[test]
 fn at_every_operation_a_cut_leaves_what_was_acknowledged_and_the_log_goes_on() {
-    let figures = cuts::hunt(1, 2).unwrap_or_else(|violation| panic!("{violation}"));
+    let figures = cuts::hunt(7, 2).unwrap_or_else(|violation| panic!("{violation}"));
     assert_eq!(figures.traces, 4);
     assert!(figures.cuts > 5000 && figures.exhaustive_cuts > 500, "{figures}");
     assert!(figures.recovery_cuts > 1000, "{figures}");

@@ -1,6 +1,7 @@
 //! The write-ahead log on a disk that forgets, tears and changes what it was given.
 
 mod compaction;
+mod copies;
 mod crash;
 mod damage;
 mod faults;
@@ -12,3 +13,4 @@ mod recover;
 mod repair;
 mod scrub;
 mod snapshots;
+mod survey;

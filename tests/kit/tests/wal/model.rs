@@ -86,6 +86,26 @@ pub fn persist(wal: &mut Wal, writes: &[Write]) -> Result<(), WalError> {
     Ok(())
 }
 
+/// Bit by bit, so that the test stands on nothing of what it tests.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, _| (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
+}
+
+/// Makes a sector look like one of another batch.
+pub fn restamp(disk: &SimDisk, path: &Path, sector: usize, stamp: u16) {
+    let (_, mut bytes) = disk.files().into_iter().find(|(it, _)| it == path).expect("it is there");
+    let bytes = &mut bytes[sector * 512..][..512];
+    // The check holds the place as well, which stays as it is.
+    let place = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) ^ crc32c(&bytes[4..]);
+    bytes[6..8].copy_from_slice(&stamp.to_le_bytes());
+    let check = place ^ crc32c(&bytes[4..]);
+    bytes[..4].copy_from_slice(&check.to_le_bytes());
+    for (offset, byte) in (sector as u64 * 512..).zip(bytes) {
+        disk.corrupt(path, offset, |_| *byte);
+    }
+}
+
 /// What a log holds, and whether that is what the recovery said.
 pub fn model_of(wal: &Wal, recovered: &Recovered) -> Model {
     assert_eq!((recovered.identity, &recovered.founders), (identity(), &voters()));

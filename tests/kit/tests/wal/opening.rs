@@ -9,8 +9,8 @@ use raft_testkit::disk::SimDisk;
 use rand::RngExt;
 
 use crate::model::{
-    Model, command, create, dir, entries, hard, identity, model_of, node, open, options, owner,
-    persist, random, try_open, voters,
+    Model, command, crc32c, create, dir, entries, hard, identity, model_of, node, open, options,
+    owner, persist, random, try_open, voters,
 };
 
 fn one_entry() -> raft_core::Write {
@@ -64,12 +64,6 @@ pub fn as_format(bytes: &mut [u8], format: u32) {
     bytes[8..12].copy_from_slice(&format.to_le_bytes());
     let check = crc32c(&bytes[..12]);
     bytes[12..16].copy_from_slice(&check.to_le_bytes());
-}
-
-/// Bit by bit, so that the test stands on nothing of what it tests.
-fn crc32c(bytes: &[u8]) -> u32 {
-    let step = |crc: u32, _| (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
-    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
 }
 
 #[test]
@@ -153,8 +147,23 @@ fn one_copy_of_the_identity_is_enough_and_the_others_are_mended() {
     assert_eq!(recovered.repairs, ["meta.0 is missing", "meta.1 is damaged"]);
     drop(wal);
     raft_storage::Disk::remove(&disk, &dir().join("meta.2")).expect("it is there");
-    let (_, recovered) = try_open(&disk).expect("the others were mended");
+    let (wal, recovered) = try_open(&disk).expect("the others were mended");
     assert_eq!(recovered.repairs, ["meta.2 is missing"]);
+    drop(wal);
+    disk.put_file(&dir().join("meta.0"), &[7; 1024]);
+    drop(try_open(&disk).expect("two copies are left"));
+    assert!(try_open(&disk).expect("it has the right length again").1.repairs.is_empty());
+}
+
+#[test]
+fn what_a_repair_or_a_rotation_left_unfinished_goes() {
+    let disk = SimDisk::new();
+    drop(create(&disk));
+    for name in ["damaged.tmp", "next.tmp"] {
+        disk.put_file(&dir().join(name), b"unfinished");
+    }
+    drop(open(&disk));
+    assert!(disk.files().iter().all(|(_, bytes)| bytes != b"unfinished"));
 }
 
 #[test]
