@@ -171,3 +171,55 @@ fn take(state: &mut State, step: &Step) {
         panic!("a write must follow what is in the log: {reason}");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raft_core::{Index, Membership, Term, Ticket};
+
+    use crate::frame::HEADER_BYTES;
+
+    fn state() -> State {
+        State::founded(Arc::new(Membership::unknown()))
+    }
+
+    fn write(truncate: Option<u64>, lengths: &[usize], first: u64) -> Write {
+        let entries = (first..).zip(lengths).map(|(index, length)| Entry {
+            index: Index(index),
+            term: Term(1),
+            payload: Payload::Command(vec![7; *length].into()),
+        });
+        Write {
+            ticket: Ticket(0),
+            truncate: truncate.map(Index),
+            entries: entries.collect::<Vec<_>>().into(),
+            hard_state: None,
+            snapshot: None,
+        }
+    }
+
+    #[test]
+    fn places_count_the_bytes_of_the_frames_before() {
+        let (mut batch, lengths) = (Batch::default(), [10, DATA_BYTES, 1000, 3, 2000, 5]);
+        batch.encode(&[write(None, &lengths, 1)], &mut state());
+        let mut place = 0;
+        for (step, length) in batch.steps().iter().zip(lengths) {
+            let Step::Entry { place: found, .. } = step else { panic!("{step:?}") };
+            assert_eq!(*found, place);
+            place += (HEADER_BYTES + length) as u64;
+        }
+        assert_eq!(batch.steps().len(), lengths.len());
+    }
+
+    #[test]
+    fn a_cut_behind_which_there_is_nothing_is_not_written() {
+        let (mut batch, mut state) = (Batch::default(), state());
+        batch.encode(&[write(None, &[1, 1], 1)], &mut state);
+        for last in [2, 3] {
+            batch.encode(&[write(Some(last), &[], 3)], &mut state);
+            assert!(batch.is_empty(), "{last}");
+        }
+        batch.encode(&[write(Some(1), &[], 3)], &mut state);
+        assert!(!batch.is_empty());
+    }
+}

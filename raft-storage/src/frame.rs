@@ -283,6 +283,15 @@ mod tests {
     }
 
     #[test]
+    fn a_link_of_the_chain_holds_all_of_each_number() {
+        let linked = |term, vote| {
+            Commit::linked(9, Promise { term: Term(term), vote: NodeId::new(vote) }, 3, 77).chain
+        };
+        assert_ne!(linked(4, 5), linked(4 | 1 << 40, 5));
+        assert_ne!(linked(4, 5), linked(4, 5 | 1 << 40));
+    }
+
+    #[test]
     fn a_commit_comes_back() {
         let promise = Promise { term: Term(4), vote: NodeId::new(5) };
         let commit = Commit::linked(9, promise, 3, 77);

@@ -8,7 +8,7 @@ use raft_testkit::disk::{Image, SimDisk};
 
 use crate::model::{
     Model, command, create, dir, entries, hard, identity, model_of, open, open_strictly, options,
-    try_open, voters,
+    restamp, try_open, voters,
 };
 
 /// A log of two segments, with every kind of record, a batch of several sectors and one of one.
@@ -108,6 +108,7 @@ fn inspection_finds_the_same_and_changes_nothing() {
     assert_eq!(report.verdict, Verdict::Clean);
     assert_eq!((report.log.first_index, report.log.last_index), (1, 6));
     assert_eq!(report.segments.iter().map(|segment| segment.entries).sum::<u64>(), 7);
+    assert_eq!(report.segments.iter().map(|segment| segment.batches).sum::<u64>(), 6);
     drop(wal);
 
     for (path, bytes) in segments(&disk.image()) {
@@ -232,6 +233,29 @@ fn a_lost_sector_is_noticed_except_in_the_last_batch_of_a_log_that_was_not_close
         }
     }
     assert!(torn == 1 && corrupt > 20, "{torn} taken for torn, {corrupt} for corrupt");
+}
+
+#[test]
+fn a_log_that_ends_before_its_sync_mark_is_damaged_where_it_ends() {
+    let (wal, disk, _) = small_log();
+    wal.close().expect("a healthy disk");
+    let (path, bytes) = segments(&disk.image()).pop().expect("a segment");
+    let last = bytes.iter().rposition(|byte| *byte != 0).expect("it is used") / 512;
+    (0..512).for_each(|byte| disk.corrupt(&path, (last * 512 + byte) as u64, |_| 0));
+    refuses(&disk, &path, last * 512, "the last batch");
+}
+
+#[test]
+fn a_sector_of_another_batch_is_damage_whatever_it_holds() {
+    let (wal, disk, _) = small_log();
+    drop(wal);
+    for (path, bytes) in segments(&disk.image()) {
+        for sector in (1..bytes.len() / 512).filter(|sector| bytes[sector * 512 + 4] != 0) {
+            let disk = SimDisk::from_image(disk.image());
+            restamp(&disk, &path, sector, 77);
+            refuses(&disk, &path, sector * 512, &format!("sector {sector}"));
+        }
+    }
 }
 
 #[test]

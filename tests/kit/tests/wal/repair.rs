@@ -221,6 +221,16 @@ fn behind_a_snapshot() -> (SimDisk, Model) {
     (disk, model)
 }
 
+/// Changes a byte where this stands in the log.
+fn corrupt_at(disk: &SimDisk, needle: &[u8]) {
+    let found = files(&disk.image(), ".wal").into_iter().find_map(|(path, bytes)| {
+        let found = bytes.windows(needle.len()).position(|window| window == needle);
+        found.map(|offset| (path, offset as u64))
+    });
+    let (path, offset) = found.expect("it stands in the log");
+    disk.corrupt(&path, offset, |byte| byte ^ 1);
+}
+
 // scenario B54: the log names a snapshot that is not there.
 #[test]
 fn a_log_whose_snapshot_is_missing_or_damaged_begins_anew_and_claims_what_it_held() {
@@ -229,6 +239,7 @@ fn a_log_whose_snapshot_is_missing_or_damaged_begins_anew_and_claims_what_it_hel
     type Harm = fn(&SimDisk, &std::path::Path);
     let missing: Harm = |disk, path| raft_storage::Disk::remove(disk, path).expect("it is there");
     let damaged: Harm = |disk, path| disk.corrupt(path, 40, |byte| byte ^ 1);
+    let segments = files(&disk.image(), ".wal");
     for harm in [missing, damaged] {
         let disk = SimDisk::from_image(disk.image());
         harm(&disk, &path);
@@ -242,10 +253,46 @@ fn a_log_whose_snapshot_is_missing_or_damaged_begins_anew_and_claims_what_it_hel
         let report = inspect_on(&disk, dir()).expect("a log");
         let claim = report.claim.expect("it is shown");
         assert_eq!((claim.index, claim.term), (21, 2));
-        assert!(report.set_aside.iter().any(|name| name.contains(".wal.")), "{report:?}");
+        let aside = report.set_aside.iter().filter(|name| name.contains(".wal."));
+        assert_eq!(aside.count(), segments.len(), "{report:?}");
         let (wal, again) = try_open(&disk).expect("a repaired log");
         heal(wal, &disk, &again, &model, "missing snapshot");
     }
+}
+
+// The new segment of a first try is none of what is kept.
+#[test]
+fn a_new_beginning_may_be_cut_short_as_well() {
+    let (disk, _) = behind_a_snapshot();
+    let segments = files(&disk.image(), ".wal").len();
+    let (path, _) = files(&disk.image(), ".snap").remove(0);
+    raft_storage::Disk::remove(&disk, &path).expect("it is there");
+    disk.keep_history();
+    let (_, recovered) = try_open(&disk).expect("its promises are certain");
+    for (boundary, image) in disk.history().iter().enumerate() {
+        let disk = SimDisk::from_image(image.clone());
+        let (_, again) = try_open(&disk).unwrap_or_else(|error| panic!("{boundary}: {error}"));
+        assert_eq!((again.log, again.claim), (recovered.log.clone(), recovered.claim));
+        assert_eq!(files(&disk.image(), ".damaged").len(), segments, "{boundary}");
+    }
+}
+
+// Behind the snapshot that the log goes on from, what is intact is kept.
+#[test]
+fn a_log_that_is_damaged_behind_its_snapshot_keeps_what_stands_between() {
+    let (disk, mut model) = behind_a_snapshot();
+    let (mut wal, _) = open(&disk);
+    for index in 22..=24 {
+        let write = entries([command(index, 2, format!("needle {index}").as_bytes())]);
+        wal.persist(std::slice::from_ref(&write)).expect("a healthy disk");
+        model.apply(&write);
+    }
+    drop(wal);
+    corrupt_at(&disk, b"needle 23");
+    let (wal, recovered) = try_open(&disk).expect("its promises are certain");
+    assert_eq!((recovered.snapshot, recovered.log.last()), (at(18, 1), at(22, 2)));
+    check(&wal, &recovered, &model, "behind the snapshot");
+    heal(wal, &disk, &recovered, &model, "behind the snapshot");
 }
 
 // The engine has met a damaged block while it restored its state machine, and starts again.
@@ -269,14 +316,7 @@ fn a_log_that_is_damaged_before_its_snapshot_goes_on_from_the_snapshot() {
     let (disk, model) = behind_a_snapshot();
     let needle = filler(17, 1);
     let raft_core::Payload::Command(needle) = &needle.payload else { panic!("a command") };
-    let (path, offset) = files(&disk.image(), ".wal")
-        .into_iter()
-        .find_map(|(path, bytes)| {
-            let found = bytes.windows(100).position(|window| window == &needle[..100]);
-            found.map(|offset| (path, offset))
-        })
-        .expect("entry 17");
-    disk.corrupt(&path, offset as u64, |byte| byte ^ 1);
+    corrupt_at(&disk, &needle[..100]);
     let (wal, recovered) = try_open(&disk).expect("its promises are certain");
     assert_eq!((recovered.log.base(), recovered.log.last()), (at(18, 1), at(18, 1)));
     assert!(recovered.repairs[0].contains("goes on from the snapshot 18:t1"), "{recovered:?}");
