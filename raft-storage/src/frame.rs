@@ -283,6 +283,21 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_holds_numbers_that_can_be_counted_on_from() {
+        let marked = |index, term, membership_index| {
+            let membership = Arc::new(Membership::unknown());
+            let last = LogPosition { index: Index(index), term: Term(term) };
+            let snapshot = Snapshot { last, membership, membership_index: Index(membership_index) };
+            decode_mark(&encode_mark(&snapshot)).map(|found| assert_eq!(found, Ok(snapshot)))
+        };
+        let (most, more) = (NUMBER_MAX, NUMBER_MAX + 1);
+        assert!(marked(most, most, most).is_some());
+        for (index, term, members) in [(more, 1, 1), (1, more, 1), (1, 1, more)] {
+            assert!(marked(index, term, members).is_none(), "{index}, {term}, {members}");
+        }
+    }
+
+    #[test]
     fn a_link_of_the_chain_holds_all_of_each_number() {
         let linked = |term, vote| {
             Commit::linked(9, Promise { term: Term(term), vote: NodeId::new(vote) }, 3, 77).chain

@@ -377,6 +377,13 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_holds_numbers_that_can_be_counted_on_from() {
+        let counted = |generation| decode(&Meta { generation, ..meta(3) }.encode());
+        assert!(matches!(counted(NUMBER_MAX), Copy::Valid(_)));
+        assert_eq!(counted(NUMBER_MAX + 1), Copy::Damaged);
+    }
+
+    #[test]
     fn a_copy_is_as_long_as_it_says() {
         let whole = meta(3).encode();
         for (length, said) in [(600, 600), (512, 1024), (1024, 512)] {

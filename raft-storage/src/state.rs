@@ -236,6 +236,9 @@ mod tests {
             assert!(state.apply(&step).is_err(), "{step:?}");
             assert_eq!(state, before);
         }
+        let mut state =
+            after(&[entry(1, 1), entry(2, 1), entry(3, 1), mark(at(3, 1), 0, at(1, 1))]);
+        assert!(state.apply(&mark(at(2, 1), 0, at(1, 1))).is_err(), "an older snapshot");
     }
 
     #[test]

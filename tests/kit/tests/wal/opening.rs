@@ -176,6 +176,19 @@ fn settings_that_cannot_work_are_refused() {
     };
 }
 
+// As a follower is sent them that was away for long.
+#[test]
+fn entries_of_several_terms_may_be_written_at_once() {
+    let disk = SimDisk::new();
+    let mut wal = create(&disk);
+    let write = entries([(1, 1), (2, 1), (3, 2), (4, 4)].map(|(at, term)| command(at, term, b"")));
+    wal.persist(std::slice::from_ref(&write)).expect("a healthy disk");
+    drop(wal);
+    let mut model = Model::default();
+    model.apply(&write);
+    assert_eq!(open(&disk).1, model);
+}
+
 #[test]
 fn other_files_in_the_directory_are_left_alone() {
     let disk = SimDisk::new();
