@@ -36,6 +36,8 @@ pub struct Bounds {
     /// Whether leaders send heartbeats by themselves, and not only to confirm reads. What a lost
     /// message would need them for is not needed here: nothing is lost, it only comes late.
     pub heartbeats: bool,
+    /// Whether what has arrived may arrive again.
+    pub repeats: bool,
     /// Whether clocks may run ahead of timers: a follower stops hearing its leader, and goes on.
     pub silence: bool,
     /// How many times patience ends anywhere; any number of times where it is `None`.
@@ -95,6 +97,7 @@ impl Default for Bounds {
             check_quorum: false,
             stalls: 0,
             heartbeats: false,
+            repeats: true,
             silence: false,
             timeouts: None,
             proposals: 0,
@@ -140,6 +143,7 @@ impl fmt::Display for Bounds {
             ("CheckQuorum", self.check_quorum),
             ("heartbeats", self.heartbeats),
             ("silence", self.silence),
+            ("nothing twice", !self.repeats),
             ("N1 leads term 1", self.opening == Opening::Led),
         ];
         for (what, _) in marks.iter().filter(|(_, is_on)| *is_on) {

@@ -127,7 +127,8 @@ fn replication() -> Vec<Configuration> {
 
 fn members() -> Vec<Configuration> {
     let remove = || vec![Change::Remove(node(3))];
-    let add = || vec![Change::AddVoter(NewMember { id: node(4), address: String::new() })];
+    let add =
+        |number| vec![Change::AddVoter(NewMember { id: node(number), address: String::new() })];
     let named = || Bounds { symmetry: false, ..led() };
     vec![
         small(
@@ -146,14 +147,27 @@ fn members() -> Vec<Configuration> {
                 ..named()
             },
         ),
+        small(
+            "addition",
+            "two voters become three, and another leader may be elected on the way",
+            Bounds {
+                founders: 2,
+                others: 1,
+                last_max: 5,
+                changes: vec![add(3)],
+                timeouts: Some(1),
+                ..named()
+            },
+        ),
         large(
             "three-two-three",
-            "three voters become two, and three again",
+            "three voters become two, and three again; no message comes twice",
             Bounds {
+                repeats: false,
                 others: 1,
                 term_max: 1,
-                last_max: 7,
-                changes: vec![remove(), add()],
+                last_max: 6,
+                changes: vec![remove(), add(4)],
                 ..named()
             },
         ),

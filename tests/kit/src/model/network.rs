@@ -1,5 +1,5 @@
-//! What was sent, and to whom it can still arrive. Nothing is lost, and nothing is used up: what
-//! never arrives is as good as lost, and what arrives again is repeated.
+//! What was sent, and to whom it can still arrive. Nothing is lost, and nothing is used up, unless
+//! the bounds say so: what never arrives is as good as lost, and what arrives again is repeated.
 
 use raft_core::Message;
 
@@ -16,6 +16,7 @@ pub(super) struct Network {
     pub(super) packets: Pool<Packet>,
     pub(super) inboxes: Pool<Inbox>,
     unions: Map<(u32, u32), u32>,
+    remainders: Map<(u32, u32), u32>,
     pruned: Map<(u32, u32), u32>,
 }
 
@@ -64,6 +65,19 @@ impl Network {
             }
         };
         self.unions.insert(key, inbox);
+        inbox
+    }
+
+    /// The inbox without a packet that has arrived.
+    pub(super) fn without(&mut self, before: u32, packet: u32, names: usize) -> u32 {
+        let key = (before, packet);
+        if let Some(&known) = self.remainders.get(&key) {
+            return known;
+        }
+        let all = self.inboxes.get(before).iter().copied();
+        let kept = all.filter(|&other| other != packet).collect();
+        let inbox = self.inbox(kept, names);
+        self.remainders.insert(key, inbox);
         inbox
     }
 

@@ -241,6 +241,10 @@ impl<'a> Space<'a> {
         }
         let mut next = State { spent, ..*state };
         next.nodes[node].local = local;
+        if let (Act::Receive(packet), false) = (act, self.bounds.repeats) {
+            let (names, place) = (self.names.len(), &mut next.nodes[node]);
+            place.inbox = self.network.without(place.inbox, packet, names);
+        }
         let (before, after) = (self.settled(state), self.settled(&next));
         if before == after {
             self.prune(&mut next.nodes[node], after);
