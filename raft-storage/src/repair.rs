@@ -38,7 +38,7 @@ use crate::replay::Found;
 use crate::sector::{SECTOR_BYTES, is_zero};
 use crate::segment::{Header, header_bytes, number_in, publish};
 use crate::snapshots::{SnapshotFile, Snapshots};
-use crate::state::State;
+use crate::state::{State, Step};
 use crate::survey::{self, Ending};
 use crate::wal::Wal;
 
@@ -286,12 +286,28 @@ impl Wal {
         let base = base.unwrap_or(self.state.log.base());
         let is_new = |last| last != self.state.snapshot || base != self.state.log.base();
         let snapshot = repair.snapshot.clone().filter(|snapshot| is_new(snapshot.last));
+        let mark = snapshot.map(|snapshot| SnapshotMark { snapshot, base });
+        // What was planned on has to be here still; a log that nobody wrote may hold less.
+        if let Err(reason) = fits(self.state.clone(), keep, mark.as_ref()) {
+            let (file, intact) = (self.segment.path.clone(), self.state.log.last());
+            return Err(Damage { file, offset: 0, reason, intact }.into());
+        }
         self.persist(&[Write {
             ticket: Ticket(0),
             truncate: Some(keep),
             entries: Entries::EMPTY,
             hard_state: (hard_state != old).then_some(hard_state),
-            snapshot: snapshot.map(|snapshot| Box::new(SnapshotMark { snapshot, base })),
+            snapshot: mark.map(Box::new),
         }])
     }
+}
+
+/// Whether a log can be cut after `keep`, where it goes on beyond that, and then be marked.
+fn fits(mut state: State, keep: Index, mark: Option<&SnapshotMark>) -> Result<(), String> {
+    if keep < state.log.last_index()
+        && let Some(term) = state.log.term_at(keep)
+    {
+        state.apply(&Step::Truncate(LogPosition { term, index: keep }))?;
+    }
+    mark.map_or(Ok(()), |mark| state.apply(&Step::Mark(mark.clone())))
 }
