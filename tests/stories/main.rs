@@ -19,6 +19,7 @@ mod lease;
 mod logs;
 mod membership;
 mod pre_vote;
+mod promotion;
 mod reads;
 mod removed;
 mod repair;
