@@ -1,9 +1,14 @@
-//! Compiles the protos without protoc.
+//! Compiles the protos without protoc. Those of etcd are the client's: here they are only read.
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let files = ["kv", "auth", "rpc", "v3lock", "v3election", "kontiki", "admin"]
-        .map(|name| format!("proto/{name}.proto"));
     println!("cargo:rerun-if-changed=proto");
-    let descriptors = protox::compile(files, ["proto"])?;
-    tonic_prost_build::configure().bytes(".").compile_fds(descriptors)?;
+    println!("cargo:rerun-if-changed=../client/proto");
+    let descriptors =
+        protox::compile(["kontiki.proto", "admin.proto"], ["proto", "../client/proto"])?;
+    let mut build = tonic_prost_build::configure().bytes(".");
+    for package in ["mvccpb", "authpb", "etcdserverpb"] {
+        build =
+            build.extern_path(format!(".{package}"), format!("::kontiki_client::proto::{package}"));
+    }
+    build.compile_fds(descriptors)?;
     Ok(())
 }

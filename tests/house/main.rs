@@ -17,7 +17,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kontiki", &["raft-core", "raft-driver", "raft-storage", "raft-grpc"]),
     ("raft-testkit", &["raft-core", "raft-driver", "raft-storage"]),
     ("raft-benchkit", &["raft-core"]),
-    ("kontiki-kv", &["kontiki", "raft-testkit"]),
+    ("kontiki-client", &[]),
+    ("kontiki-kv", &["kontiki", "kontiki-client", "raft-testkit"]),
 ];
 
 /// What only tests and benches of a crate may depend on beside that.
