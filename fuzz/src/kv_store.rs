@@ -35,6 +35,9 @@ pub fn run(bytes: &[u8]) {
         }
         beside.step(&mut input);
         assert_eq!(beside.reader().revision(), beside.model.revision());
+        for (id, ..) in beside.model.leases() {
+            assert_eq!(beside.reader().lease_keys(id), beside.model.lease_keys(id));
+        }
     }
 }
 
@@ -142,6 +145,7 @@ fn is_valid(action: &Action) -> bool {
         Action::Put(request) => validate_put(request).is_ok(),
         Action::DeleteRange(request) => validate_delete_range(request).is_ok(),
         Action::Txn(request) => validate_txn(request, OPERATIONS_MAX).is_ok(),
+        Action::LeaseGrant(_) | Action::LeaseRevoke(_) | Action::LeaseCheckpoint(_) => true,
         Action::Compact(_) | Action::SetMember(_) => true,
     }
 }

@@ -6,22 +6,49 @@ use raft_testkit::fuzz::Input;
 use crate::proto::etcdserverpb::compare::TargetUnion;
 use crate::proto::etcdserverpb::request_op::Request;
 use crate::proto::etcdserverpb::{
-    CompactionRequest, Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest,
+    RequestOp, TxnRequest,
 };
 use crate::proto::kontiki::command::Action;
+use crate::proto::kontiki::{LeaseCheckpoint, LeaseExpired, LeaseRemaining, LeaseRevoke};
 
 const KEYS: [&[u8]; 10] =
     [b"a", b"b", b"c", b"ab", b"a\0", b"a\0b", b"\0", b"\xff", b"\xff\xff", b"ba"];
 const DEPTH_MAX: u64 = 3;
 
 pub(super) fn action(input: &mut Input<'_>) -> Action {
-    match input.below(12) {
+    match input.below(14) {
         0..6 => Action::Put(put(input)),
         6..8 => Action::DeleteRange(delete_range(input)),
         8..11 => Action::Txn(txn(input, DEPTH_MAX)),
+        12 => {
+            let (id, ttl) = (lease_id(input), i64::from(input.byte()));
+            Action::LeaseGrant(LeaseGrantRequest { id, ttl })
+        }
+        13 => lease_ends(input),
         _ => {
             let revision = input.below(48) as i64 - 2;
             Action::Compact(CompactionRequest { revision, physical: false })
+        }
+    }
+}
+
+fn lease_id(input: &mut Input<'_>) -> i64 {
+    input.below(4) as i64
+}
+
+fn lease_ends(input: &mut Input<'_>) -> Action {
+    let (id, term, granted_at) = (lease_id(input), 1 + input.below(8) / 7, input.below(24));
+    match input.below(3) {
+        0 => Action::LeaseRevoke(LeaseRevoke { id, expired: None }),
+        1 => {
+            let expired = Some(LeaseExpired { term, granted_at });
+            Action::LeaseRevoke(LeaseRevoke { id, expired })
+        }
+        _ => {
+            let remaining = i64::from(input.byte());
+            let leases = vec![LeaseRemaining { id, granted_at, remaining }];
+            Action::LeaseCheckpoint(LeaseCheckpoint { term, leases })
         }
     }
 }
@@ -62,7 +89,7 @@ fn put(input: &mut Input<'_>) -> PutRequest {
     PutRequest {
         key,
         value: if ignore_value { Bytes::new() } else { value },
-        lease: i64::from(flags & 0xf0 == 0x10 && !ignore_lease),
+        lease: if flags & 0xc0 == 0x40 && !ignore_lease { lease_id(input) } else { 0 },
         prev_kv: flags & 1 == 1,
         ignore_value,
         ignore_lease,

@@ -72,10 +72,12 @@ impl Maintenance for Backend {
         Err(later("Defragment"))
     }
 
+    /// Over all that the store has: leases too, which are no part of any revision.
     async fn hash(&self, _: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {
         let reader = self.reader.clone();
         let hash = blocking(move || reader.hash(None)).await?;
-        Ok(Response::new(HashResponse { header: self.header(hash.revision), hash: hash.hash }))
+        let (header, hash) = (self.header(hash.revision), hash.hash ^ hash.leases);
+        Ok(Response::new(HashResponse { header, hash }))
     }
 
     /// The same on all members at one revision; another number than etcd's, whose bytes differ.

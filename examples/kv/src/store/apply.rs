@@ -7,12 +7,13 @@ use kontiki::{Entry, Index, NodeId, Payload};
 use prost::Message;
 
 use super::error::{Failure, KvError, StoreError};
+use super::lease;
 use super::state::State;
 use super::txn::Plan;
 use super::write::{Writer, check_lease, check_put, header};
 use crate::proto::etcdserverpb::{
-    CompactionRequest, CompactionResponse, DeleteRangeResponse, PutRequest, PutResponse,
-    TxnRequest, TxnResponse,
+    CompactionRequest, CompactionResponse, DeleteRangeResponse, LeaseGrantResponse,
+    LeaseRevokeResponse, PutRequest, PutResponse, TxnRequest, TxnResponse,
 };
 use crate::proto::kontiki::command::Action;
 use crate::proto::kontiki::{Command, SetMember};
@@ -31,8 +32,28 @@ pub enum Answer {
     Txn(TxnResponse),
     /// To a compaction; what it gave up may still be on disk.
     Compact(CompactionResponse),
+    /// To the grant of a lease.
+    LeaseGrant(LeaseGrantResponse),
+    /// To the end of this lease.
+    LeaseRevoke(i64, LeaseRevokeResponse),
+    /// To a checkpoint of these leases; some of them may have ended before.
+    LeaseCheckpoint(Vec<i64>),
     /// To what a node said of itself.
     SetMember,
+}
+
+impl Answer {
+    /// The leases that may have come, changed or gone with the command. Puts and deletions change
+    /// none: they change the keys that a lease has.
+    pub fn leases(&self) -> &[i64] {
+        match self {
+            Self::LeaseGrant(granted) => std::slice::from_ref(&granted.id),
+            Self::LeaseRevoke(id, _) => std::slice::from_ref(id),
+            Self::LeaseCheckpoint(ids) => ids,
+            Self::Put(_) | Self::DeleteRange(_) | Self::Txn(_) => &[],
+            Self::Compact(_) | Self::SetMember => &[],
+        }
+    }
 }
 
 /// Encodes a command for the log.
@@ -65,14 +86,14 @@ pub(super) fn apply(state: &mut State, entry: &Entry) -> Result<Option<Response>
         }
         Payload::Empty => return Ok(None),
     };
-    match perform(state, bytes) {
+    match perform(state, entry, bytes) {
         Ok(answer) => Ok(Some(Ok(answer))),
         Err(Failure::Refused(error)) => Ok(Some(Err(error))),
         Err(Failure::Store(error)) => Err(error),
     }
 }
 
-fn perform(state: &mut State, bytes: &Bytes) -> Result<Answer, Failure> {
+fn perform(state: &mut State, entry: &Entry, bytes: &Bytes) -> Result<Answer, Failure> {
     let command = Command::decode(bytes.clone()).map_err(|_| KvError::NotCapable)?;
     match command.action.ok_or(KvError::NotCapable)? {
         Action::Put(request) => put(state, request, bytes.len()).map(Answer::Put),
@@ -85,6 +106,16 @@ fn perform(state: &mut State, bytes: &Bytes) -> Result<Answer, Failure> {
         }
         Action::Txn(request) => txn(state, request, bytes.len()).map(Answer::Txn),
         Action::Compact(request) => compact(state, &request).map(Answer::Compact),
+        Action::LeaseGrant(request) => {
+            Ok(lease::grant(state, &request, entry.index).map(Answer::LeaseGrant)?)
+        }
+        Action::LeaseRevoke(request) => {
+            let response = lease::revoke(state, &request, entry.term, bytes.len())?;
+            Ok(Answer::LeaseRevoke(request.id, response))
+        }
+        Action::LeaseCheckpoint(request) => {
+            Ok(lease::checkpoint(state, &request, entry.term).map(Answer::LeaseCheckpoint)?)
+        }
         Action::SetMember(member) => {
             set_member(state, member);
             Ok(Answer::SetMember)
@@ -93,7 +124,7 @@ fn perform(state: &mut State, bytes: &Bytes) -> Result<Answer, Failure> {
 }
 
 fn put(state: &mut State, request: PutRequest, len: usize) -> Result<PutResponse, Failure> {
-    check_lease(&request)?;
+    check_lease(state, &request)?;
     check_put(state, &request)?;
     Ok(Writer::new(state, len).put(request)?)
 }

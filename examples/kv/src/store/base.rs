@@ -13,13 +13,18 @@ use super::format::{
     Change, Indexed, MARK, Revision, Value, Version, decode_index, decode_version, index_row,
     key_row,
 };
+use super::lease::{Lease, Leases};
 use super::scan::Scan;
 use super::span::Span;
 use super::tables::Tables;
 use crate::proto::kontiki::{SetMember, StoreMark, SweepMark};
 
-/// The newest format that this version reads, and the one that it writes.
-const FORMAT: u32 = 1;
+/// The newest format that this version reads.
+const FORMAT: u32 = 2;
+/// The first format with leases: who knows none would forget them.
+const FORMAT_WITH_LEASES: u32 = 2;
+/// The format of a store that has nothing which came later.
+const FORMAT_PLAIN: u32 = 1;
 
 /// About the size of a block in a table.
 const BLOCK_BYTES: usize = 4096;
@@ -32,12 +37,24 @@ pub(super) struct Mark {
     pub revision: i64,
     pub compacted: i64,
     pub members: Arc<BTreeMap<u64, SetMember>>,
+    pub leases: Arc<Leases>,
 }
 
 impl Mark {
     /// That of a store to which nothing was ever applied.
     pub fn fresh() -> Self {
-        Self { applied: Index::ZERO, revision: 1, compacted: -1, members: Arc::default() }
+        Self {
+            applied: Index::ZERO,
+            revision: 1,
+            compacted: -1,
+            members: Arc::default(),
+            leases: Arc::default(),
+        }
+    }
+
+    /// The oldest format whose readers understand all of it.
+    fn format(&self) -> u32 {
+        if self.leases.is_empty() { FORMAT_PLAIN } else { FORMAT_WITH_LEASES }
     }
 }
 
@@ -51,13 +68,14 @@ pub(super) struct Upkeep {
 /// Encodes both for the row [`MARK`].
 pub(super) fn encode_mark(mark: &Mark, upkeep: &Upkeep) -> Vec<u8> {
     StoreMark {
-        format: FORMAT,
+        format: mark.format(),
         applied: mark.applied.0,
         revision: mark.revision,
         compacted: mark.compacted,
         members: mark.members.values().cloned().collect(),
         sweep: Some(upkeep.sweep),
         kept_bytes: upkeep.kept_bytes,
+        leases: mark.leases.iter().map(|(id, lease)| lease.encode(*id)).collect(),
     }
     .encode_to_vec()
 }
@@ -70,12 +88,14 @@ pub(super) fn decode_mark(row: &[u8]) -> Result<(Mark, Upkeep), StoreError> {
         return Err(StoreError::NewerFormat { found: mark.format, known: FORMAT });
     }
     let upkeep = Upkeep { sweep: mark.sweep.unwrap_or_default(), kept_bytes: mark.kept_bytes };
+    let leases = mark.leases.iter().map(Lease::decode).collect::<Result<_, _>>()?;
     let members = mark.members.into_iter().map(|member| (member.id, member));
     let mark = Mark {
         applied: Index(mark.applied),
         revision: mark.revision,
         compacted: mark.compacted,
         members: Arc::new(members.collect()),
+        leases: Arc::new(leases),
     };
     Ok((mark, upkeep))
 }

@@ -33,6 +33,12 @@ pub enum KvError {
     FutureRevision,
     /// No lease has that id.
     LeaseNotFound,
+    /// A lease has that id already.
+    LeaseExists,
+    /// A lease for longer than any is granted.
+    LeaseTtlTooLarge,
+    /// What one leader decided came to the log under another.
+    Superseded,
     /// An entry of the log that this version cannot read.
     NotCapable,
 }
@@ -60,6 +66,9 @@ impl KvError {
                 (OutOfRange, "etcdserver: mvcc: required revision is a future revision")
             }
             Self::LeaseNotFound => (NotFound, "etcdserver: requested lease not found"),
+            Self::LeaseExists => (FailedPrecondition, "etcdserver: lease already exists"),
+            Self::LeaseTtlTooLarge => (OutOfRange, "etcdserver: too large lease TTL"),
+            Self::Superseded => (FailedPrecondition, "etcdserver: not leader"),
             Self::NotCapable => (FailedPrecondition, "etcdserver: not capable"),
         }
     }

@@ -29,6 +29,7 @@ mod format;
 mod hash;
 mod history;
 mod keeper;
+mod lease;
 mod range;
 mod reader;
 mod scan;
@@ -55,6 +56,7 @@ pub use apply::{Answer, Response, encode};
 pub use error::{Failure, KvError, SnapshotError, StoreError};
 pub use format::KEY_BYTES_MAX;
 pub use keeper::Progress;
+pub use lease::{LEASE_TTL_MAX, Lease, Leases};
 pub use reader::{Size, StateHash, StoreReader};
 pub use snapshot::{RevisionBump, SnapshotStatus, snapshot_status};
 pub use txn::{is_serializable, only_reads};
@@ -107,7 +109,7 @@ impl Store {
     /// damaged or of a newer format.
     pub fn open(path: &Path, options: &Options) -> Result<(Self, StoreReader), StoreError> {
         let base = Base::read(Tables::open(path, options.cache_bytes)?)?;
-        let shared = Arc::new(Shared::new(State::new(base)));
+        let shared = Arc::new(Shared::new(State::new(base)?));
         let keeper = Keeper::start(&shared, options.flush_interval)?;
         let reader = StoreReader(Arc::clone(&shared));
         Ok((Self { shared, flush_bytes: options.flush_bytes, _keeper: keeper }, reader))
@@ -190,14 +192,15 @@ impl Store {
             return Err(SnapshotError::OtherIndex { expected, found }.into());
         }
         let new = old.next_generation()?;
-        let base = match snapshot::load(&mut incoming, &new, &mark, self.flush_bytes) {
-            Ok(base) => base,
+        let loaded = snapshot::load(&mut incoming, &new, &mark, self.flush_bytes);
+        let state = match loaded.and_then(State::new) {
+            Ok(state) => state,
             Err(error) => {
                 new.delete()?;
                 return Err(error);
             }
         };
-        self.shared.replace(State::new(base));
+        self.shared.replace(state);
         old.delete()
     }
 

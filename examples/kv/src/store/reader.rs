@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use kontiki::Index;
 use tokio::sync::watch;
 
@@ -12,6 +13,7 @@ use super::error::{Failure, KvError, StoreError};
 use super::format::{Change, Revision};
 use super::hash;
 use super::keeper::{Progress, Shared};
+use super::lease::{Lease, Leases};
 use super::range::{self, key_value};
 use super::snapshot::Outgoing;
 use super::span::Span;
@@ -70,6 +72,21 @@ impl StoreReader {
         Arc::clone(&self.0.read().mark.members)
     }
 
+    /// The leases, by id.
+    pub fn leases(&self) -> Arc<Leases> {
+        Arc::clone(&self.0.read().mark.leases)
+    }
+
+    /// The lease, if it is there.
+    pub fn lease(&self, id: i64) -> Option<Lease> {
+        self.0.read().mark.leases.get(&id).copied()
+    }
+
+    /// The keys that go with the lease, in order.
+    pub fn lease_keys(&self, id: i64) -> Vec<Bytes> {
+        self.0.read().attached.keys(id).cloned().collect()
+    }
+
     /// How far flushing and the deletion of compacted versions are.
     pub fn progress(&self) -> watch::Receiver<Progress> {
         self.0.progress.subscribe()
@@ -126,12 +143,13 @@ impl StoreReader {
     /// The store failed.
     pub fn snapshot(&self) -> Result<Box<dyn Read + Send>, StoreError> {
         self.0.check()?;
-        let view = self.0.read().clone();
+        let view = self.0.read().view();
         Ok(Box::new(Outgoing::new(view)))
     }
 
-    /// A hash over every version that is kept at the newest revision, or at `at`: the same on all
-    /// members that applied the same entries, whatever their disks look like.
+    /// A hash over every version that is kept at the newest revision, or at `at`, and one over the
+    /// leases as they are now: the same on all members that applied the same entries, whatever
+    /// their disks look like.
     ///
     /// # Errors
     /// `at` is compacted or in the future, or the store failed.

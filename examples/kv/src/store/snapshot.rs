@@ -7,7 +7,7 @@
 //!
 //! the bytes of the blocks, put together:
 //!   header    length:4   StoreMark (proto/kontiki.proto): applied index, revision, compacted
-//!                        revision, members
+//!                        revision, members, leases
 //!   change*   main:8 sub:4   length:4   row as in `revisions` (format.rs)
 //!   totals    0:12   changes:8 keys:8 hash:4
 //! ```

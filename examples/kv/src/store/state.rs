@@ -17,6 +17,7 @@ use super::base::{Base, Mark};
 use super::delta::{Delta, Fresh};
 use super::error::{KvError, StoreError};
 use super::format::{Change, Revision, Version};
+use super::lease::Attached;
 use super::scan::Scan;
 use super::span::Span;
 
@@ -29,20 +30,32 @@ pub(super) struct Frozen {
     pub mark: Mark,
 }
 
-/// The content of the store; `base.mark <= frozen.mark <= mark`. A clone is a view of it that
-/// stays as it is, and shares all but the list of the active changes.
-#[derive(Clone)]
+/// The content of the store; `base.mark <= frozen.mark <= mark`.
 pub(super) struct State {
     pub active: Delta,
     pub frozen: Option<Arc<Frozen>>,
     pub base: Arc<Base>,
     pub mark: Mark,
+    /// The keys of each lease, now.
+    pub attached: Attached,
 }
 
 impl State {
-    pub fn new(base: Base) -> Self {
-        let mark = base.mark.clone();
-        Self { active: Delta::default(), frozen: None, base: Arc::new(base), mark }
+    pub fn new(base: Base) -> Result<Self, StoreError> {
+        let (mark, attached) = (base.mark.clone(), Attached::read(&base)?);
+        Ok(Self { active: Delta::default(), frozen: None, base: Arc::new(base), mark, attached })
+    }
+
+    /// What stays as it is now, to be read: it shares all but the list of the active changes, and
+    /// knows not which keys a lease has.
+    pub fn view(&self) -> Self {
+        Self {
+            active: self.active.clone(),
+            frozen: self.frozen.clone(),
+            base: Arc::clone(&self.base),
+            mark: self.mark.clone(),
+            attached: Attached::default(),
+        }
     }
 
     /// The version of `key` at revision `at`.

@@ -57,8 +57,11 @@ impl<'a> Writer<'a> {
             Some(newest) if request.ignore_lease => newest.lease,
             _ => request.lease,
         };
+        let key = Bytes::copy_from_slice(&request.key);
+        self.state.attached.detach(&key, newest.as_ref().map_or(0, |newest| newest.lease));
+        self.state.attached.attach(&key, lease);
         self.state.active.push(Change {
-            key: Bytes::copy_from_slice(&request.key),
+            key,
             at,
             previous: newest.as_ref().map_or(Revision::NONE, |newest| newest.modified),
             previous_bytes: newest.map_or(0, |newest| kept_bytes(&request.key, newest.value_len())),
@@ -79,18 +82,33 @@ impl<'a> Writer<'a> {
             if request.prev_kv {
                 response.prev_kvs.push(self.shown(key.clone(), &version)?);
             }
-            let at = self.next();
-            self.state.active.push(Change {
-                key: Bytes::copy_from_slice(&key),
-                at,
-                previous: version.modified,
-                previous_bytes: kept_bytes(&key, version.value_len()),
-                put: None,
-            });
+            self.delete(&key, &version);
             response.deleted += 1;
         }
         response.header = header(self.revision());
         Ok(response)
+    }
+
+    /// Deletes keys that are there, in the order given.
+    pub fn delete_keys(&mut self, keys: impl IntoIterator<Item = Bytes>) -> Result<(), StoreError> {
+        for key in keys {
+            let missing = StoreError::Corrupt("a lease holds a key that is not there");
+            let version = self.state.find(&key, NEWEST)?.ok_or(missing)?;
+            self.delete(&key, &version);
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &Bytes, version: &Version) {
+        let at = self.next();
+        self.state.attached.detach(key, version.lease);
+        self.state.active.push(Change {
+            key: Bytes::copy_from_slice(key),
+            at,
+            previous: version.modified,
+            previous_bytes: kept_bytes(key, version.value_len()),
+            put: None,
+        });
     }
 
     fn next(&mut self) -> Revision {
@@ -118,8 +136,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// What is checked of a put against the state in which its request finds the store. Leases are
-/// not granted yet, so that none exists.
+/// What is checked of a put against the state in which its request finds the store.
 pub(super) fn check_put(state: &State, request: &PutRequest) -> Result<(), Failure> {
     if request.key.is_empty() {
         return Err(KvError::EmptyKey.into());
@@ -131,10 +148,11 @@ pub(super) fn check_put(state: &State, request: &PutRequest) -> Result<(), Failu
     if ignores && state.find(&request.key, NEWEST)?.is_none() {
         return Err(KvError::KeyNotFound.into());
     }
-    check_lease(request)
+    check_lease(state, request)
 }
 
 /// A put on its own looks for its lease before it looks for its key.
-pub(super) fn check_lease(request: &PutRequest) -> Result<(), Failure> {
-    if request.lease == 0 { Ok(()) } else { Err(KvError::LeaseNotFound.into()) }
+pub(super) fn check_lease(state: &State, request: &PutRequest) -> Result<(), Failure> {
+    let is_known = request.lease == 0 || state.mark.leases.contains_key(&request.lease);
+    if is_known { Ok(()) } else { Err(KvError::LeaseNotFound.into()) }
 }

@@ -2,6 +2,8 @@
 //! flushed, as all changes are. The mark is set with the last of them, after everything was
 //! checked: tables without a mark are not whole, and nobody takes them for a store.
 
+use std::sync::Arc;
+
 use kontiki::Index;
 
 use super::super::base::{Base, Mark, Upkeep, encode_mark};
@@ -35,7 +37,8 @@ impl Default for RevisionBump {
 }
 
 impl RevisionBump {
-    /// The mark of a new cluster: of its log nothing was applied yet, and nobody is a member.
+    /// The mark of a new cluster: of its log nothing was applied yet, and nobody is a member. Keys
+    /// keep their leases, and these the time that they had.
     pub(in crate::store) fn new_cluster(self, mark: &Mark) -> Result<Mark, SnapshotError> {
         let by = i64::try_from(self.by).ok();
         let revision = by.and_then(|by| mark.revision.checked_add(by));
@@ -43,7 +46,8 @@ impl RevisionBump {
         let revision = revision.filter(|revision| *revision <= i64::MAX / 2);
         let revision = revision.ok_or(SnapshotError::BumpTooFar { from: mark.revision })?;
         let compacted = if self.mark_compacted { revision } else { mark.compacted };
-        Ok(Mark { applied: self.applied, revision, compacted, ..Mark::fresh() })
+        let leases = Arc::clone(&mark.leases);
+        Ok(Mark { applied: self.applied, revision, compacted, leases, ..Mark::fresh() })
     }
 }
 

@@ -101,7 +101,7 @@ impl Bare {
 
 fn open(path: &Path) -> State {
     let tables = Tables::open(path, 1 << 20).expect("it opens");
-    State::new(Base::read(tables).expect("it can be read"))
+    State::new(Base::read(tables).expect("it can be read")).expect("it can be read")
 }
 
 #[test]

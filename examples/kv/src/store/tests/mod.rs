@@ -2,6 +2,7 @@
 
 mod crash;
 mod flush;
+mod lease;
 mod model;
 mod random;
 mod requests;

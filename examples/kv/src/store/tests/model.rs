@@ -9,9 +9,11 @@ use crate::proto::etcdserverpb::range_request::{SortOrder, SortTarget};
 use crate::proto::etcdserverpb::request_op::Request;
 use crate::proto::etcdserverpb::response_op;
 use crate::proto::etcdserverpb::{
-    CompactionResponse, Compare, DeleteRangeRequest, DeleteRangeResponse, PutRequest, PutResponse,
-    RangeRequest, RangeResponse, ResponseHeader, ResponseOp, TxnRequest, TxnResponse,
+    CompactionResponse, Compare, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest,
+    LeaseGrantResponse, LeaseRevokeResponse, PutRequest, PutResponse, RangeRequest, RangeResponse,
+    ResponseHeader, ResponseOp, TxnRequest, TxnResponse,
 };
+use crate::proto::kontiki::LeaseRevoke;
 use crate::proto::kontiki::command::Action;
 use crate::proto::mvccpb::event::EventType;
 use crate::proto::mvccpb::{Event, KeyValue};
@@ -25,23 +27,32 @@ pub(super) struct Model {
     past: Vec<Content>,
     events: Vec<Event>,
     compacted: i64,
+    /// By id: the TTL, what is left of it, and how many commands came before it was granted.
+    leases: BTreeMap<i64, (i64, i64, u64)>,
+    commands: u64,
 }
 
 impl Model {
     pub fn new() -> Self {
-        Self { past: vec![Content::new(); 2], events: Vec::new(), compacted: -1 }
+        Self {
+            past: vec![Content::new(); 2],
+            events: Vec::new(),
+            compacted: -1,
+            leases: BTreeMap::new(),
+            commands: 0,
+        }
     }
 
     pub fn revision(&self) -> i64 {
         self.past.len() as i64 - 1
     }
 
+    /// What the next command does, in term 1.
     pub fn apply(&mut self, action: &Action) -> Response {
+        self.commands += 1;
         match action {
             Action::Put(request) => {
-                if request.lease != 0 {
-                    return Err(KvError::LeaseNotFound);
-                }
+                self.check_lease(request)?;
                 self.check_put(request)?;
                 let mut change = Change::of(self);
                 let response = change.put(request);
@@ -72,6 +83,23 @@ impl Model {
                 self.compacted = request.revision;
                 Ok(Answer::Compact(CompactionResponse { header: header(self.revision()) }))
             }
+            Action::LeaseGrant(request) => self.grant(request),
+            Action::LeaseRevoke(request) => self.revoke(request),
+            Action::LeaseCheckpoint(request) => {
+                if request.term != 1 {
+                    return Err(KvError::Superseded);
+                }
+                for said in &request.leases {
+                    match self.leases.get_mut(&said.id) {
+                        Some((ttl, remaining, at)) if *at == said.granted_at => {
+                            *remaining = said.remaining.max(1).min(*ttl);
+                        }
+                        _ => {}
+                    }
+                }
+                let ids = request.leases.iter().map(|said| said.id);
+                Ok(Answer::LeaseCheckpoint(ids.collect()))
+            }
             Action::SetMember(_) => Ok(Answer::SetMember),
         }
     }
@@ -101,6 +129,54 @@ impl Model {
         Ok(self.events.iter().filter(is_after).cloned().collect())
     }
 
+    /// By id: the TTL, what is left of it, and which entry granted it.
+    pub fn leases(&self) -> Vec<(i64, i64, i64, u64)> {
+        let flat = |(id, lease): (&i64, &(i64, i64, u64))| (*id, lease.0, lease.1, lease.2);
+        self.leases.iter().map(flat).collect()
+    }
+
+    /// The keys that go with a lease.
+    pub fn lease_keys(&self, id: i64) -> Vec<Bytes> {
+        let of_lease = self.now().values().filter(|kv| kv.lease == id);
+        of_lease.map(|kv| kv.key.clone()).collect()
+    }
+
+    fn grant(&mut self, request: &LeaseGrantRequest) -> Response {
+        let LeaseGrantRequest { id, ttl } = *request;
+        if id == 0 {
+            return Err(KvError::LeaseNotFound);
+        }
+        if ttl > 9_000_000_000 {
+            return Err(KvError::LeaseTtlTooLarge);
+        }
+        if self.leases.contains_key(&id) {
+            return Err(KvError::LeaseExists);
+        }
+        let ttl = ttl.max(1);
+        self.leases.insert(id, (ttl, ttl, self.commands));
+        let (header, error) = (header(self.revision()), String::new());
+        Ok(Answer::LeaseGrant(LeaseGrantResponse { header, id, ttl, error }))
+    }
+
+    fn revoke(&mut self, request: &LeaseRevoke) -> Response {
+        let Some((_, _, at)) = self.leases.get(&request.id) else {
+            return Err(KvError::LeaseNotFound);
+        };
+        match &request.expired {
+            Some(expired) if expired.term != 1 => return Err(KvError::Superseded),
+            Some(expired) if expired.granted_at != *at => return Err(KvError::LeaseNotFound),
+            _ => {}
+        }
+        let mut change = Change::of(self);
+        for key in self.lease_keys(request.id) {
+            change.delete(&DeleteRangeRequest { key, ..DeleteRangeRequest::default() });
+        }
+        change.finish(self);
+        self.leases.remove(&request.id);
+        let response = LeaseRevokeResponse { header: header(self.revision()) };
+        Ok(Answer::LeaseRevoke(request.id, response))
+    }
+
     fn now(&self) -> &Content {
         self.past.last().expect("there is always a content")
     }
@@ -110,7 +186,12 @@ impl Model {
         {
             return Err(KvError::KeyNotFound);
         }
-        if request.lease == 0 { Ok(()) } else { Err(KvError::LeaseNotFound) }
+        self.check_lease(request)
+    }
+
+    fn check_lease(&self, request: &PutRequest) -> Result<(), KvError> {
+        let is_known = request.lease == 0 || self.leases.contains_key(&request.lease);
+        if is_known { Ok(()) } else { Err(KvError::LeaseNotFound) }
     }
 
     fn check_txn(&self, request: &TxnRequest) -> Result<(), KvError> {

@@ -39,6 +39,7 @@ pub(super) fn is_valid(action: &Action) -> bool {
         Action::Put(request) => validate_put(request).is_ok(),
         Action::DeleteRange(request) => validate_delete_range(request).is_ok(),
         Action::Txn(request) => validate_txn(request, 128).is_ok(),
+        Action::LeaseGrant(_) | Action::LeaseRevoke(_) | Action::LeaseCheckpoint(_) => true,
         Action::Compact(_) | Action::SetMember(_) => true,
     }
 }
@@ -59,6 +60,18 @@ pub(super) fn events(reader: &StoreReader, mut from: i64) -> Result<Vec<Event>, 
         from = last.mod_revision + 1;
         all.extend(some);
     }
+}
+
+/// Whether the store has the leases of the model, each with its keys.
+pub(super) fn has_the_leases(reader: &StoreReader, model: &Model) -> Result<(), TestCaseError> {
+    let leases = reader.leases();
+    let flat = leases.iter().map(|(id, it)| (*id, it.ttl, it.remaining, it.granted_at.0));
+    prop_assert_eq!(flat.collect::<Vec<_>>(), model.leases());
+    for id in -1..5 {
+        let expected = if leases.contains_key(&id) { model.lease_keys(id) } else { vec![] };
+        prop_assert_eq!(reader.lease_keys(id), expected);
+    }
+    Ok(())
 }
 
 fn run(options: Options, steps: Vec<Step>) -> Result<(), TestCaseError> {
@@ -88,6 +101,7 @@ fn run(options: Options, steps: Vec<Step>) -> Result<(), TestCaseError> {
             Step::Crash => fixture.crash(),
         }
         prop_assert_eq!(fixture.reader().revision(), model.revision());
+        has_the_leases(fixture.reader(), &model)?;
     }
     // A store that never crashed, flushed or swept keeps the same.
     let hash = refused(fixture.reader().hash(None));

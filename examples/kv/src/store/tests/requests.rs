@@ -8,9 +8,11 @@ use proptest::prelude::*;
 use crate::proto::etcdserverpb::compare::TargetUnion;
 use crate::proto::etcdserverpb::request_op::Request;
 use crate::proto::etcdserverpb::{
-    CompactionRequest, Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest,
+    RequestOp, TxnRequest,
 };
 use crate::proto::kontiki::command::Action;
+use crate::proto::kontiki::{LeaseCheckpoint, LeaseExpired, LeaseRemaining, LeaseRevoke};
 
 /// Who is asked. Etcd 3.4 has a fault that is not ours: it stops at some transactions in
 /// transactions in transactions.
@@ -55,7 +57,7 @@ fn bound() -> impl Strategy<Value = i64> {
 }
 
 pub(super) fn put() -> impl Strategy<Value = PutRequest> {
-    let lease = weighted(0.05, 1i64..3).prop_map(Option::unwrap_or_default);
+    let lease = weighted(0.3, lease_id()).prop_map(Option::unwrap_or_default);
     let flags = (any::<bool>(), weighted(0.2, 0u8..3));
     (key(), value(), lease, flags).prop_map(|(key, value, lease, (prev_kv, ignore))| {
         let ignore_value = matches!(ignore, Some(0 | 2));
@@ -69,6 +71,31 @@ pub(super) fn put() -> impl Strategy<Value = PutRequest> {
             ignore_lease,
         }
     })
+}
+
+fn lease_id() -> impl Strategy<Value = i64> {
+    prop_oneof![8 => 1i64..4, 1 => -1i64..1]
+}
+
+/// Leases come and go, by the wish of a client or of a leader, of this term or another.
+fn lease() -> impl Strategy<Value = Action> {
+    let ttl = prop_oneof![8 => -1i64..100, 1 => Just(9_000_000_001)];
+    let grant = (lease_id(), ttl).prop_map(|(id, ttl)| LeaseGrantRequest { id, ttl });
+    let term = || prop_oneof![6 => Just(1u64), 1 => Just(2)];
+    // One of the first entries may have granted it.
+    let expired =
+        (term(), 0u64..30).prop_map(|(term, granted_at)| LeaseExpired { term, granted_at });
+    let revoke =
+        (lease_id(), weighted(0.5, expired)).prop_map(|(id, expired)| LeaseRevoke { id, expired });
+    let remaining = (lease_id(), 0u64..30, -1i64..100)
+        .prop_map(|(id, granted_at, remaining)| LeaseRemaining { id, granted_at, remaining });
+    let checkpoint =
+        (term(), vec(remaining, 0..5)).prop_map(|(term, leases)| LeaseCheckpoint { term, leases });
+    prop_oneof![
+        4 => grant.prop_map(Action::LeaseGrant),
+        2 => revoke.prop_map(Action::LeaseRevoke),
+        2 => checkpoint.prop_map(Action::LeaseCheckpoint),
+    ]
 }
 
 pub(super) fn delete_range() -> impl Strategy<Value = DeleteRangeRequest> {
@@ -110,7 +137,7 @@ fn compare() -> impl Strategy<Value = Compare> {
         number().prop_map(TargetUnion::CreateRevision),
         number().prop_map(TargetUnion::ModRevision),
         value().prop_map(TargetUnion::Value),
-        (0i64..2).prop_map(TargetUnion::Lease),
+        (0i64..4).prop_map(TargetUnion::Lease),
     ];
     let matching = (union, 0u8..20);
     let result = prop_oneof![12 => 0i32..4, 1 => Just(9)];
@@ -167,6 +194,7 @@ pub(super) fn action(asked: Asked) -> impl Strategy<Value = Action> {
         6 => put().prop_map(Action::Put),
         2 => delete_range().prop_map(Action::DeleteRange),
         3 => txn(asked).prop_map(Action::Txn),
+        3 => lease(),
         1 => prop_oneof![1i64..40, -2i64..2].prop_map(|revision| {
             Action::Compact(CompactionRequest { revision, physical: false })
         }),

@@ -449,12 +449,12 @@ fn a_store_of_a_later_version_is_not_opened() {
         let (store, _) = open().expect("a fresh store");
         let keys = store.shared.read().base.tables.keys.clone();
         let mut rows = keys.start_ingestion().expect("it works");
-        let mark = StoreMark { format: 2, ..StoreMark::default() }.encode_to_vec();
+        let mark = StoreMark { format: 3, ..StoreMark::default() }.encode_to_vec();
         rows.write(super::super::format::MARK, mark).expect("it works");
         rows.finish().expect("it works");
     }
     let error = open().err().expect("a later version");
-    assert!(matches!(error, StoreError::NewerFormat { found: 2, known: 1 }));
+    assert!(matches!(error, StoreError::NewerFormat { found: 3, known: 2 }));
     assert!(error.to_string().contains("upgrade"));
 }
 

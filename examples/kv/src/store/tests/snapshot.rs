@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::crash::Story;
 use super::model::Model;
-use super::random::{events, is_valid, refused};
+use super::random::{events, has_the_leases, is_valid, refused};
 use super::requests::{Asked, action};
 use super::{Fixture, compact, delete, eager, lazy, put, range};
 use crate::proto::etcdserverpb::RangeRequest;
@@ -66,6 +66,7 @@ pub(super) fn everything(revision: i64) -> RangeRequest {
 /// Whether the store shows what the model has, at every revision that is kept.
 fn shows(reader: &StoreReader, model: &Model) -> Result<(), TestCaseError> {
     prop_assert_eq!(reader.revision(), model.revision());
+    has_the_leases(reader, model)?;
     for revision in 0..=model.revision() + 1 {
         let request = everything(revision);
         prop_assert_eq!(refused(reader.range(&request)), model.range(&request));
@@ -285,7 +286,7 @@ fn a_snapshot_that_is_damaged_anywhere_is_refused() {
 
 #[test]
 fn counts_that_do_not_fit_are_noticed_though_every_sum_does() {
-    let state = Fixture::new(lazy()).reader().0.read().clone();
+    let state = Fixture::new(lazy()).reader().0.read().view();
     let mut header = encode_mark(&state.mark, &Upkeep::default());
     let mut content = u32::try_from(header.len()).expect("small").to_be_bytes().to_vec();
     content.append(&mut header);
