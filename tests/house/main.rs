@@ -22,8 +22,11 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// What only tests and benches of a crate may depend on beside that.
-const TEST_ARROWS: &[(&str, &[&str])] =
-    &[("kontiki", &["raft-testkit", "raft-benchkit"]), ("raft-grpc", &["raft-testkit"])];
+const TEST_ARROWS: &[(&str, &[&str])] = &[
+    ("kontiki", &["raft-testkit", "raft-benchkit"]),
+    ("raft-grpc", &["raft-testkit"]),
+    ("kontiki-client", &["kontiki-client"]),
+];
 
 /// Crates of others that a crate of ours must never depend on.
 const NEVER: &[(&str, &[&str])] = &[

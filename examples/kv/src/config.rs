@@ -12,7 +12,6 @@ mod error;
 mod identity;
 mod list;
 mod settings;
-mod url;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,9 +25,9 @@ use checks::{
 
 pub use error::ConfigError;
 pub use identity::{cluster_id, member_id, restored_cluster_id};
+pub use kontiki_client::{HttpUrl, UrlError};
 pub use list::{MemberList, UrlList};
 pub use settings::{ClusterState, LogFormat, Settings};
-pub use url::{HttpUrl, UrlError};
 
 /// The client port of etcd, and ours.
 pub const CLIENT_PORT: u16 = 2379;

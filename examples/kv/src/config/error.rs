@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::url::HttpUrl;
+use super::HttpUrl;
 use super::{ELECTION_TIMEOUT_MS_MAX, HEARTBEATS_PER_ELECTION_MIN, UrlList};
 
 /// Why a configuration is refused.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::url::{HttpUrl, UrlError};
+use super::{HttpUrl, UrlError};
 
 /// URLs: `http://a:1,http://b:2`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! `http://host:port`, the only URLs that this store listens on or dials.
+//! `http://host:port`, the only URLs that Kontiki listens on or dials.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -118,9 +118,37 @@ impl FromStr for HttpUrl {
     }
 }
 
+/// Where clients are served, as users write it: the scheme may be left out.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientUrl(pub HttpUrl);
+
+impl FromStr for ClientUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        if text.contains("://") { text.parse() } else { format!("http://{text}").parse() }.map(Self)
+    }
+}
+
+/// As it was meant to be dialled, without the scheme.
+impl fmt::Display for ClientUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.authority())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_scheme_of_an_endpoint_may_be_left_out() {
+        let bare: ClientUrl = "127.0.0.1:2379".parse().expect("valid");
+        assert_eq!("http://127.0.0.1:2379".parse(), Ok(bare.clone()));
+        assert_eq!(bare.to_string(), "127.0.0.1:2379");
+        assert!("https://127.0.0.1:2379".parse::<ClientUrl>().is_err());
+        assert!("127.0.0.1".parse::<ClientUrl>().is_err());
+    }
 
     #[test]
     fn what_is_accepted_reads_back() {
