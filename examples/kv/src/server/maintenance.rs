@@ -23,7 +23,7 @@ use crate::proto::etcdserverpb::{
 };
 
 /// The etcd version whose API is spoken. Several programs refuse to work with less.
-const API_VERSION: &str = "3.5.21";
+pub(super) const API_VERSION: &str = "3.5.21";
 /// How much of a backup is in one message, and how many messages are made ahead.
 const CHUNK_BYTES: usize = 64 << 10;
 const CHUNKS_AHEAD: usize = 4;

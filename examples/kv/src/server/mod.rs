@@ -1,20 +1,24 @@
 //! One node as clients meet it: the engine, the store, and the etcd v3 services in front.
 //!
 //! ```text
-//!   gRPC ─▶ unknown, limits ─▶ services ─▶ Backend ─▶ Node::propose ─▶ log ─▶ Machine ─▶ Store
-//!                                    └────▶ Node::read ─▶ StoreReader
+//!   HTTP ─▶ front ─▶ unknown, limits ─▶ services ─▶ Backend ─▶ Node::propose ─▶ log ─▶ Machine
+//!             └▶ gateway ─┘                             └────▶ Node::read ─▶ StoreReader ─▶ Store
 //! ```
 
 mod admin;
 mod authority;
 mod backend;
 mod cluster;
+mod front;
+mod gateway;
+mod health;
 mod kv;
 mod limits;
 mod machine;
 mod maintenance;
 mod members;
 mod origin;
+mod page;
 mod publish;
 mod refusal;
 mod trace;
@@ -45,6 +49,7 @@ use crate::proto::kontiki::admin_server::{self, AdminServer};
 use crate::store::{self, Store, StoreError, StoreReader};
 use authority::Named;
 use backend::Backend;
+use front::Front;
 use limits::Limits;
 use machine::Machine;
 use origin::Origin;
@@ -321,6 +326,8 @@ async fn serve(
     let connections: StreamMap<usize, Connections> = connections.collect();
     let incoming = connections.map(|(_, connection)| connection.map(Named::new));
     Server::builder()
+        .accept_http1(true)
+        .layer(Front::new(backend.clone()))
         .layer(Unknown { services: SERVICES })
         .layer(Limits { message_bytes_max })
         .add_service(

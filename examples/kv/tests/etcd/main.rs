@@ -22,6 +22,7 @@ mod requests;
 mod scenes;
 mod server;
 mod text;
+mod web;
 
 use pair::Pair;
 use server::{Etcd, Server};

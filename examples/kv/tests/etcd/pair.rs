@@ -1,11 +1,14 @@
 //! Both servers as one: what is asked is asked of both, and what differs is kept for the end.
 
+use std::fmt::Debug;
+
 use kontiki_kv::proto::etcdserverpb::RangeRequest;
 
 use crate::call::{self, Answer, Call, Ids, Metadata};
 use crate::known::{KNOWN, Known, is_measured};
 use crate::server::Server;
 use crate::text::{cut, difference};
+use crate::web::Web;
 
 /// More differences than this are counted and not shown: the first ones cause the others.
 const SHOWN_MAX: usize = 50;
@@ -44,6 +47,10 @@ impl Side {
         }
         answer
     }
+
+    async fn ask_web(&self, web: &Web) -> String {
+        web.ask(&self.server.place.client, self.ids).await
+    }
 }
 
 impl Pair {
@@ -77,6 +84,15 @@ impl Pair {
         }
     }
 
+    /// Sends a request to both by HTTP, and compares the answers.
+    pub async fn ask_web(&mut self, web: Web) {
+        let (etcd, ours) = tokio::join!(self.etcd.ask_web(&web), self.ours.ask_web(&web));
+        self.compared += 1;
+        if etcd != ours {
+            self.on_difference(&web, Metadata::Nothing, &etcd, &ours);
+        }
+    }
+
     /// Compares all that is there now, and the header with it.
     pub async fn dump(&mut self) {
         self.ask(everything(0)).await;
@@ -95,8 +111,8 @@ impl Pair {
         self.ours.server.restart().await;
     }
 
-    fn on_difference(&mut self, call: &Call, metadata: Metadata, etcd: &str, ours: &str) {
-        let request = format!("{call:?}");
+    fn on_difference(&mut self, request: &impl Debug, metadata: Metadata, etcd: &str, ours: &str) {
+        let request = format!("{request:?}");
         let matches = |known: &Known| {
             known.scene == self.scene
                 && request.contains(known.request)

@@ -16,6 +16,7 @@ mod range;
 mod services;
 mod txn;
 mod txn_compare;
+mod web;
 
 use crate::pair::Pair;
 
@@ -29,6 +30,7 @@ pub async fn play(pair: &mut Pair) {
     duplicates::play(pair).await;
     limits::play(pair).await;
     services::play(pair).await;
+    web::play(pair).await;
     compact::play(pair).await;
     random::play(pair).await;
 
