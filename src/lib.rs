@@ -67,6 +67,8 @@ mod callers;
 mod clock;
 mod completion;
 mod error;
+#[cfg(all(feature = "wal", feature = "grpc"))]
+mod meters;
 mod node;
 mod reads;
 mod runtime;
@@ -86,6 +88,8 @@ pub use error::{
     ChangeMembershipError, ProposeError, ReadError, Refused, StartError, StopReason,
     TransferLeadershipError,
 };
+#[cfg(all(feature = "wal", feature = "grpc"))]
+pub use meters::Meters;
 pub use node::Node;
 pub use raft_core;
 pub use raft_core::{

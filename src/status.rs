@@ -99,6 +99,8 @@ pub struct Status {
     pub id: NodeId,
     /// Who leads.
     pub leadership: Leadership,
+    /// How often another leader was seen to take over, or this node did, since it started.
+    pub leader_changes: u64,
     /// The members, and the index of that configuration.
     pub members: Members,
     /// The log holds no entry up to here: a snapshot has taken their place.
@@ -145,7 +147,9 @@ impl Status {
     pub(crate) fn of(raft: &Raft, transfers: &Transfers) -> Self {
         let mut status = Self {
             id: raft.id(),
-            leadership: Leadership::of(raft),
+            // Of no leader: whoever is there already is seen now.
+            leadership: Leadership { leader: None, ..Leadership::of(raft) },
+            leader_changes: 0,
             members: Members::of(raft),
             base: Index::ZERO,
             last: Index::ZERO,
@@ -164,7 +168,9 @@ impl Status {
 
     /// Brings it up to date. Done after every turn, so it allocates nothing.
     pub(crate) fn refresh(&mut self, raft: &Raft, transfers: &Transfers) {
-        self.leadership = Leadership::of(raft);
+        let before = std::mem::replace(&mut self.leadership, Leadership::of(raft)).leader;
+        let is_new = self.leadership.leader.is_some() && self.leadership.leader != before;
+        self.leader_changes += u64::from(is_new);
         if !Arc::ptr_eq(&self.members.membership, raft.membership()) {
             self.members = Members::of(raft);
         }

@@ -269,6 +269,7 @@ impl Peer {
 
     fn lane_stats(&self, state: &State, lane: Lane) -> LaneStats {
         let (it, counts) = (state.lanes.of(lane), self.queues.of(lane).counts());
+        let received = self.readings.received(lane);
         LaneStats {
             connected: it.connected.is_some(),
             reading: self.readings.is_live(lane),
@@ -280,7 +281,8 @@ impl Peer {
             sent_bytes: counts.sent_bytes,
             dropped_messages: counts.dropped_messages,
             too_large_messages: counts.too_large_messages,
-            received_messages: self.readings.received_messages(lane),
+            received_messages: received.messages,
+            received_bytes: received.bytes,
         }
     }
 

@@ -17,11 +17,12 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use raft_core::Lane;
+use raft_core::{Envelope, Lane};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
 use crate::peer::PerLane;
+use crate::split::size_bytes;
 
 /// How often a newcomer looks whether the older session has answered.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -37,7 +38,7 @@ pub(crate) struct Readings(Mutex<State>);
 struct State {
     session: Option<u64>,
     lanes: PerLane<Option<Handle>>,
-    received_messages: PerLane<u64>,
+    received: PerLane<Received>,
     /// The newest question, and the newest that was answered. Numbers begin at one.
     asked: u64,
     answered: u64,
@@ -59,6 +60,21 @@ pub(crate) struct Open {
     pub(crate) ended: oneshot::Receiver<()>,
     /// What to ask on it.
     pub(crate) questions: mpsc::Receiver<u64>,
+}
+
+/// What has come on a lane.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Received {
+    pub(crate) messages: u64,
+    /// As every bound counts them.
+    pub(crate) bytes: u64,
+}
+
+impl Received {
+    pub(crate) fn of(envelopes: &[Envelope]) -> Self {
+        let bytes = envelopes.iter().map(|envelope| size_bytes(envelope) as u64).sum();
+        Self { messages: envelopes.len() as u64, bytes }
+    }
 }
 
 /// Two live processes of one identity.
@@ -97,9 +113,11 @@ impl Readings {
     }
 
     /// A batch has come on a stream of `session`.
-    pub(crate) fn on_received(&self, lane: Lane, session: u64, messages: usize, answer: u64) {
+    pub(crate) fn on_received(&self, lane: Lane, session: u64, new: Received, answer: u64) {
         let mut state = self.lock();
-        *state.received_messages.of_mut(lane) += messages as u64;
+        let received = state.received.of_mut(lane);
+        received.messages += new.messages;
+        received.bytes += new.bytes;
         if state.session == Some(session) {
             state.answered = state.answered.max(answer.min(state.asked));
         }
@@ -125,8 +143,8 @@ impl Readings {
         self.lock().lanes.both().into_iter().any(is_live)
     }
 
-    pub(crate) fn received_messages(&self, lane: Lane) -> u64 {
-        *self.lock().received_messages.of(lane)
+    pub(crate) fn received(&self, lane: Lane) -> Received {
+        *self.lock().received.of(lane)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -197,7 +215,7 @@ mod tests {
         let (readings, mut open) = with_one().await;
         let (admitted, ()) = tokio::join!(readings.admit(2, PATIENCE), async {
             let _question = open.questions.recv().await.expect("asked");
-            readings.on_received(Lane::Control, 1, 5, 0);
+            readings.on_received(Lane::Control, 1, Received { messages: 5, bytes: 0 }, 0);
         });
         assert_eq!(admitted, Ok(()));
         assert!(open.ended.await.is_err(), "the older stream ends");
@@ -208,7 +226,7 @@ mod tests {
         let (readings, mut open) = with_one().await;
         let (admitted, ()) = tokio::join!(readings.admit(2, Duration::from_secs(60)), async {
             let question = open.questions.recv().await.expect("asked");
-            readings.on_received(Lane::Control, 1, 0, question);
+            readings.on_received(Lane::Control, 1, Received::default(), question);
         });
         assert_eq!(admitted, Err(Twins));
         assert!(readings.is_live(Lane::Control));

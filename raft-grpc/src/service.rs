@@ -21,6 +21,7 @@ use crate::event::PeerEvent;
 use crate::hello::{Purpose, VERSION};
 use crate::peer::Peer;
 use crate::proto;
+use crate::reading::Received;
 use crate::shared::Shared;
 use crate::ship;
 
@@ -144,7 +145,8 @@ impl Reader {
             if envelopes.iter().any(|it| it.message.lane() != self.lane) {
                 return Err(Status::invalid_argument("a message of another lane"));
             }
-            self.peer.readings.on_received(self.lane, self.session, envelopes.len(), answer);
+            let received = Received::of(&envelopes);
+            self.peer.readings.on_received(self.lane, self.session, received, answer);
             if envelopes.is_empty() {
                 continue;
             }

@@ -63,4 +63,6 @@ pub struct LaneStats {
     pub too_large_messages: u64,
     /// Messages from the peer.
     pub received_messages: u64,
+    /// Their bytes, counted likewise.
+    pub received_bytes: u64,
 }

@@ -26,6 +26,8 @@ async fn messages_arrive_in_order_on_each_lane_and_from_both_sides() {
     assert_eq!((sent.bulk.sent_messages, sent.bulk.dropped_messages), (500, 0));
     assert_eq!((sent.bulk.queued_messages, sent.bulk.queued_bytes), (0, 0));
     assert_eq!(received.bulk.received_messages, 500);
+    assert!(sent.bulk.sent_bytes > 500 * 64);
+    assert_eq!(received.bulk.received_bytes, sent.bulk.sent_bytes);
     assert_eq!(received.incarnation, Some(disk(1001)));
     assert!(received.control.reading && received.bulk.reading);
 }

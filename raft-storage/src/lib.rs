@@ -120,6 +120,7 @@ mod frame;
 mod inspect;
 mod map;
 mod meta;
+mod meter;
 mod open;
 mod options;
 mod preamble;
@@ -145,6 +146,7 @@ pub use inspect::{
     EntryReport, HardStateReport, LogReport, MetaCopyReport, Report, SegmentReport, Verdict,
     inspect, inspect_on,
 };
+pub use meter::{WriteCounts, WriteMeter};
 pub use open::Recovered;
 pub use options::{Identity, OnDamage, Options, Owner, Preparation, StateKept};
 pub use reader::WalReader;

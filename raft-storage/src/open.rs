@@ -106,6 +106,7 @@ impl Opening {
             segment,
             end,
             batch: Batch::default(),
+            meter: Arc::default(),
             checking: false,
             poison: None,
             _lock: lock,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use raft_core::{Claim, LogStore, Membership, Write, seeded};
 
@@ -10,6 +11,7 @@ use crate::disk::{Disk, DiskLock, write_full};
 use crate::error::{DiskError, WalError};
 use crate::map::Map;
 use crate::meta::{Meta, SyncMark};
+use crate::meter::WriteMeter;
 use crate::prepare::Preparer;
 use crate::reader::{WalReader, lock};
 use crate::scrub::Scrubber;
@@ -53,6 +55,7 @@ pub struct Wal {
     /// The sector that the next batch starts at.
     pub(crate) end: u64,
     pub(crate) batch: Batch,
+    pub(crate) meter: Arc<WriteMeter>,
     pub(crate) snapshots: Snapshots,
     /// A write is being checked; when that panics, the state is no longer that of the log.
     pub(crate) checking: bool,
@@ -79,6 +82,11 @@ impl Wal {
     /// The snapshots beside the log, in the same directory.
     pub fn snapshots(&self) -> Snapshots {
         self.snapshots.clone()
+    }
+
+    /// Counts what is written. It may be read from anywhere, and stays when the log is closed.
+    pub fn meter(&self) -> Arc<WriteMeter> {
+        Arc::clone(&self.meter)
     }
 
     /// Looks for damage beside the writer.
@@ -128,6 +136,8 @@ impl Wal {
         let bytes = self.batch.sealed(segment.salt, self.end, self.ahead.batch);
         write_full(&*segment.file, bytes, offset)
             .map_err(|error| segment.error("write", offset, error))?;
+        self.meter.on_written(bytes.len());
+        let began = Instant::now();
         if !seeded!(BatchNotSynced) {
             let mut synced = segment.file.sync_data();
             if synced.is_err() && seeded!(FailedSyncRetried) {
@@ -135,6 +145,7 @@ impl Wal {
             }
             synced.map_err(|error| segment.error("sync", offset, error))?;
         }
+        self.meter.on_synced(began.elapsed());
 
         let mut map = lock(&self.map);
         let mut marked = false;

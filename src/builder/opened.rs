@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use crate::error::StartError;
+use crate::meters::Meters;
 use crate::node::Node;
 use crate::runtime::{self, Config, Inbox, Parts};
 use crate::scrub;
@@ -57,6 +58,20 @@ impl Opened {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start<S: StateMachine>(self, machine: S) -> Result<Node<S::Response>, StartError> {
+        self.start_metered(machine).map(|(node, _)| node)
+    }
+
+    /// Takes part, and shows what its disk and wires do.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn start_metered<S: StateMachine>(
+        self,
+        machine: S,
+    ) -> Result<(Node<S::Response>, Meters), StartError> {
         let opened = self.with_snapshot_for(machine.applied(), machine.durable())?;
         let Self { config, incarnation, listeners, others, limit, log, recovered, .. } = opened;
         let raft = &config.raft;
@@ -79,6 +94,7 @@ impl Opened {
         let inbound = Inbound { control, bulk, events, snapshots: Some(snapshots.clone()) };
         let transport = GrpcTransport::start(identity, settings, &others, inbound);
         let transport = Arc::new(transport.map_err(transport_error)?);
+        let meters = Meters { log: log.meter(), transport: Arc::downgrade(&transport) };
         let scrubbing = scrub::start(log.scrubber(), notices.downgrade());
         let scrubbing = scrubbing.map_err(StartError::Thread)?;
         let saved = recovered.into_saved(machine.applied());
@@ -97,7 +113,7 @@ impl Opened {
             }
             drop(scrubbing);
         });
-        Ok(node)
+        Ok((node, meters))
     }
 
     /// Makes sure that the snapshot is there, all of it, where the state machine needs it. A log

@@ -291,3 +291,20 @@ async fn a_node_that_was_not_added_cannot_join() {
     assert!(refused.starts_with("node 2 is no member of cluster"), "{refused}");
     assert!(!dir.path().join("2").exists(), "nothing was made");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn meters_show_what_the_disk_has_done_and_keep_nothing_running() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let opened = builder(1).data_dir(dir.path()).open().await.expect("opens");
+    let (node, meters) = opened.start_metered(List::default()).expect("starts");
+    timeout(LIMIT, node.leader()).await.expect("in time").expect("running");
+    let before = meters.log();
+    let command = Bytes::from(vec![7; 4000]);
+    node.propose(command.clone()).await.expect("committed");
+    let after = meters.log();
+    assert!(after.syncs > before.syncs && after.sync_time > before.sync_time);
+    assert!(after.written_bytes >= before.written_bytes + command.len() as u64);
+    assert_eq!(timeout(LIMIT, node.shutdown()).await, Ok(StopReason::Shutdown));
+    eventually("nobody holds the transport", || meters.peers().is_empty()).await;
+    assert!(meters.log().syncs >= after.syncs);
+}

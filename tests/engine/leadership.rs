@@ -41,9 +41,12 @@ async fn nobody_at_the_old_leader_notices_that_another_one_takes_over() {
     let callers = propose_all_the_time(&old, &ends);
     tokio::time::sleep(ELECTION / 4).await;
     let to = group.followers().await[1];
+    let changes = old.status().leader_changes;
+    assert!(changes >= 1, "it has seen itself take over");
     assert_eq!(old.transfer_leadership(Some(to)).await, Ok(to));
     eventually("the other leads", || group.node(to).status().leadership.is_leader()).await;
     tokio::time::sleep(ELECTION / 4).await;
+    assert!(old.status().leader_changes > changes, "and another one now");
     ends.store(true, Ordering::SeqCst);
     let mut applied = 1;
     for caller in callers {
