@@ -11,6 +11,7 @@ mod checks;
 mod error;
 mod identity;
 mod list;
+mod period;
 mod settings;
 
 use std::path::PathBuf;
@@ -20,13 +21,14 @@ use kontiki::NodeId;
 
 use checks::{
     Urls, check_name, check_ports_apart, count, data_dir, find_self, lease_reads, log_level,
-    members, size, stall_timeout, timing,
+    members, notify_interval, size, stall_timeout, timing,
 };
 
 pub use error::ConfigError;
 pub use identity::{cluster_id, member_id, restored_cluster_id};
 pub use kontiki_client::{HttpUrl, UrlError};
 pub use list::{MemberList, UrlList};
+pub use period::{Period, PeriodError};
 pub use settings::{ClusterState, LogFormat, Settings};
 
 /// The client port of etcd, and ours.
@@ -113,6 +115,8 @@ pub struct ServeConfig {
     pub max_request_bytes: usize,
     /// The most operations in one transaction.
     pub max_txn_ops: usize,
+    /// After how long a client is told how far an idle watch is, if it asked for that.
+    pub watch_progress_notify_interval: Duration,
     /// What is logged: a level, or a filter for each module.
     pub log_level: String,
     /// How it is logged.
@@ -198,6 +202,9 @@ impl ServeConfig {
                 MAX_REQUEST_BYTES_MAX,
             )?,
             max_txn_ops: count("max-txn-ops", settings.max_txn_ops, 128, u64::from(u32::MAX))?,
+            watch_progress_notify_interval: notify_interval(
+                settings.experimental_watch_progress_notify_interval,
+            ),
             log_level: log_level(settings.log_level)?,
             log_format: settings.log_format.unwrap_or_default(),
             trace: settings.trace,
@@ -253,6 +260,9 @@ impl ServeConfig {
             quota_backend_bytes: Some(self.quota_backend_bytes),
             max_request_bytes: Some(self.max_request_bytes as u64),
             max_txn_ops: Some(self.max_txn_ops as u64),
+            experimental_watch_progress_notify_interval: Some(Period(
+                self.watch_progress_notify_interval,
+            )),
             log_level: Some(self.log_level.clone()),
             log_format: Some(self.log_format),
             trace: self.trace.clone(),

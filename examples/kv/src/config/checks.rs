@@ -9,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::{
     ConfigError, ELECTION_TIMEOUT_MS_MAX, HEARTBEATS_PER_ELECTION_MIN, HttpUrl, LeaseReads, Member,
-    MemberList, Settings, UrlList, member_id,
+    MemberList, Period, Settings, UrlList, member_id,
 };
 
 /// Where a kind of traffic is served, and what others are told.
@@ -147,6 +147,14 @@ pub(super) fn lease_reads(
         return Err(ConfigError::LeaseEmpty { election_ms });
     }
     Ok(Some(LeaseReads { clock_error_ppm, margin }))
+}
+
+/// As etcd: nothing asks for the default, and too little for the least.
+pub(super) fn notify_interval(interval: Option<Period>) -> Duration {
+    match interval.map(|interval| interval.0) {
+        None | Some(Duration::ZERO) => Duration::from_secs(600),
+        Some(interval) => interval.max(Duration::from_millis(100)),
+    }
 }
 
 pub(super) fn stall_timeout(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, MemberList, UrlList};
+use super::{ConfigError, MemberList, Period, UrlList};
 
 /// What flags, environment or file say. Names are etcd's where they mean the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
@@ -113,6 +113,11 @@ pub struct Settings {
     #[arg(long, env = "KONTIKI_MAX_TXN_OPS", value_name = "N")]
     pub max_txn_ops: Option<u64>,
 
+    /// How long a watch is idle until a client that asked for it is told how far it is, as in
+    /// 10m, 5s or 500ms [default: 10m]
+    #[arg(long, env = "KONTIKI_EXPERIMENTAL_WATCH_PROGRESS_NOTIFY_INTERVAL", value_name = "TIME")]
+    pub experimental_watch_progress_notify_interval: Option<Period>,
+
     /// error, warn, info, debug or trace; or by module: info,raft_grpc=debug [default: info]
     #[arg(long, env = "KONTIKI_LOG_LEVEL", value_name = "FILTER")]
     pub log_level: Option<String>,
@@ -205,6 +210,7 @@ impl Settings {
             quota_backend_bytes,
             max_request_bytes,
             max_txn_ops,
+            experimental_watch_progress_notify_interval,
             log_level,
             log_format,
             trace,

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
+use super::watch::Hub;
 use crate::config::ServeConfig;
 use crate::proto::etcdserverpb::ResponseHeader;
 use crate::proto::kontiki::command::Action;
@@ -27,6 +28,7 @@ pub(super) struct Backend {
     pub(super) cluster_id: u64,
     pub(super) node: Node<Response>,
     pub(super) reader: StoreReader,
+    pub(super) hub: Arc<Hub>,
     pub(super) config: Arc<ServeConfig>,
 }
 
@@ -59,11 +61,15 @@ impl Backend {
 
     /// A client that asked for it is told at once that there is no leader.
     pub(super) fn require_leader(&self, metadata: &MetadataMap) -> Result<(), Status> {
-        let asks = metadata.get("hasleader").is_some_and(|value| value == "true");
-        if asks && self.node.leadership().current().leader.is_none() {
-            return Err(Status::unavailable("etcdserver: no leader"));
+        if self.wants_leader(metadata) && self.node.leadership().current().leader.is_none() {
+            return Err(no_leader());
         }
         Ok(())
+    }
+
+    /// Whether a client asked to be told when there is no leader.
+    pub(super) fn wants_leader(&self, metadata: &MetadataMap) -> bool {
+        metadata.get("hasleader").is_some_and(|value| value == "true")
     }
 
     /// Replicates a command, and answers once it is applied here. It waits for a leader where
@@ -157,6 +163,10 @@ impl Backend {
 
 pub(super) fn timed_out() -> Status {
     Status::new(Code::Unavailable, "etcdserver: request timed out")
+}
+
+pub(super) fn no_leader() -> Status {
+    Status::new(Code::Unavailable, "etcdserver: no leader")
 }
 
 pub(super) fn stopped() -> Status {

@@ -23,6 +23,7 @@ mod publish;
 mod refusal;
 mod trace;
 mod unknown;
+mod watch;
 mod wire;
 
 use std::future::Future;
@@ -35,7 +36,7 @@ use kontiki::raft_grpc::Connections;
 use kontiki::raft_storage::{self, Wal};
 use kontiki::{Builder, NodeId, StartError, StopReason};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::watch as channel;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_stream::{StreamExt, StreamMap};
@@ -45,6 +46,7 @@ use crate::config::{ConfigError, HttpUrl, ServeConfig};
 use crate::proto::etcdserverpb::cluster_server::{self, ClusterServer};
 use crate::proto::etcdserverpb::kv_server::{self, KvServer};
 use crate::proto::etcdserverpb::maintenance_server::{self, MaintenanceServer};
+use crate::proto::etcdserverpb::watch_server::{self, WatchServer};
 use crate::proto::kontiki::admin_server::{self, AdminServer};
 use crate::store::{self, Store, StoreError, StoreReader};
 use authority::Named;
@@ -55,6 +57,7 @@ use machine::Machine;
 use origin::Origin;
 use trace::TraceFile;
 use unknown::Unknown;
+use watch::Hub;
 
 /// How many bytes of a segment of the log: many small ones are dropped sooner than a large one.
 const SEGMENT_BYTES: u64 = 64 << 20;
@@ -71,6 +74,7 @@ const SERVICES: &[&str] = &[
     kv_server::SERVICE_NAME,
     cluster_server::SERVICE_NAME,
     maintenance_server::SERVICE_NAME,
+    watch_server::SERVICE_NAME,
     admin_server::SERVICE_NAME,
     "grpc.health.v1.Health",
 ];
@@ -187,10 +191,18 @@ pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<
     }
     let node = opened.start(Machine(store))?;
     let config = Arc::new(config);
-    let backend =
-        Backend { id, cluster_id, node: node.clone(), reader, config: Arc::clone(&config) };
+    let hub = Hub::new(reader.clone());
+    let watching = tokio::spawn(Arc::clone(&hub).run());
+    let backend = Backend {
+        id,
+        cluster_id,
+        node: node.clone(),
+        reader,
+        hub: Arc::clone(&hub),
+        config: Arc::clone(&config),
+    };
 
-    let (ending, mut ended) = watch::channel(());
+    let (ending, mut ended) = channel::channel(());
     let ended = async move { drop(ended.changed().await) };
     let mut served = tokio::spawn(serve(backend.clone(), listeners, ended));
     let published = tokio::spawn(publish::publish(backend));
@@ -213,11 +225,13 @@ pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<
     // Clients are sent away first, and what they have sent already is served as ever: so they are
     // with others before this node takes no more.
     ending.send_replace(());
+    hub.end();
     drain(&mut served, CLIENTS_LEAVE_MAX).await;
     let reason = node.shutdown().await;
     // Requests that are under way end with the node; their clients may take their time.
     drain(&mut served, CLIENTS_END_MAX).await;
     served.abort();
+    watching.abort();
     drop(trace); // Only now it is whole.
     match (outcome, reason) {
         (Ok(()), StopReason::Shutdown) => Ok(()),
@@ -337,6 +351,11 @@ async fn serve(
         )
         .add_service(ClusterServer::new(backend.clone()))
         .add_service(MaintenanceServer::new(backend.clone()))
+        .add_service(
+            WatchServer::new(backend.clone())
+                .max_decoding_message_size(message_bytes_max)
+                .max_encoding_message_size(usize::MAX),
+        )
         .add_service(AdminServer::new(backend))
         .add_service(health_service)
         .serve_with_incoming_shutdown(incoming, stop)

@@ -194,6 +194,6 @@ impl Base {
 }
 
 /// A copy, where keeping a block of a table in memory would cost more.
-fn detach(value: &Bytes) -> Bytes {
+pub(super) fn detach(value: &Bytes) -> Bytes {
     if value.len() < BLOCK_BYTES / 2 { Bytes::copy_from_slice(value) } else { value.clone() }
 }

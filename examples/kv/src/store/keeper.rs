@@ -45,6 +45,8 @@ pub(super) struct Shared {
     control: Mutex<Control>,
     changed: Condvar,
     pub progress: watch::Sender<Progress>,
+    /// The newest revision, told when readers can see it.
+    pub newest: watch::Sender<i64>,
 }
 
 #[derive(Default)]
@@ -59,8 +61,9 @@ struct Control {
 impl Shared {
     pub fn new(state: State) -> Self {
         let progress = watch::Sender::new(Progress::from(&*state.base));
+        let newest = watch::Sender::new(state.mark.revision);
         let (control, changed) = (Mutex::default(), Condvar::new());
-        Self { state: RwLock::new(state), control, changed, progress }
+        Self { state: RwLock::new(state), control, changed, progress, newest }
     }
 
     pub fn read(&self) -> RwLockReadGuard<'_, State> {
@@ -76,10 +79,22 @@ impl Shared {
     pub fn replace(&self, state: State) {
         let mut current = self.write();
         self.progress.send_replace(Progress::from(&*state.base));
+        let revision = state.mark.revision;
         *current = state;
         drop(current);
+        self.tell(revision);
         self.control().wanted = Index::ZERO;
         self.demand_flush();
+    }
+
+    /// Tells those who follow that there is a newer revision. The state's lock is not held: who
+    /// writes never waits for who follows.
+    pub fn tell(&self, revision: i64) {
+        self.newest.send_if_modified(|newest| {
+            let is_newer = *newest < revision;
+            *newest = revision.max(*newest);
+            is_newer
+        });
     }
 
     /// Goes on with `new`, which was written above `old`; unless everything was replaced in the

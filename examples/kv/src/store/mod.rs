@@ -57,7 +57,7 @@ pub use error::{Failure, KvError, SnapshotError, StoreError};
 pub use format::KEY_BYTES_MAX;
 pub use keeper::Progress;
 pub use lease::{LEASE_TTL_MAX, Lease, Leases};
-pub use reader::{Size, StateHash, StoreReader};
+pub use reader::{Events, Most, Size, StateHash, StoreReader};
 pub use snapshot::{RevisionBump, SnapshotStatus, snapshot_status};
 pub use txn::{is_serializable, only_reads};
 pub use validate::{validate_delete_range, validate_put, validate_range, validate_txn};
@@ -157,7 +157,9 @@ impl Store {
         }
         let must_wait = state.active.bytes() >= self.flush_bytes;
         let is_compaction = state.mark.compacted != compacted;
+        let revision = state.mark.revision;
         drop(state);
+        self.shared.tell(revision);
         if is_full || is_compaction {
             self.shared.demand_flush();
         }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use kontiki::Index;
 use tokio::sync::watch;
 
+use super::base::detach;
 use super::error::{Failure, KvError, StoreError};
 use super::format::{Change, Revision};
 use super::hash;
@@ -17,6 +18,7 @@ use super::lease::{Lease, Leases};
 use super::range::{self, key_value};
 use super::snapshot::Outgoing;
 use super::span::Span;
+use super::state::State;
 use super::txn;
 use crate::proto::etcdserverpb::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use crate::proto::kontiki::SetMember;
@@ -105,33 +107,37 @@ impl StoreReader {
         }
     }
 
+    /// Shows the newest revision, whenever there is one.
+    pub fn newest(&self) -> watch::Receiver<i64> {
+        self.0.newest.subscribe()
+    }
+
     /// The changes from revision `from` on, oldest first: whole revisions, until there are
-    /// `events_max` or more. No event at all means that there is none yet.
+    /// [`Most`] or more.
     ///
     /// # Errors
     /// `from` is before the compacted revision, or the store failed.
-    pub fn events(&self, from: i64, events_max: usize) -> Result<Vec<Event>, Failure> {
-        let (base, fresh) = {
+    pub fn events(&self, from: i64, most: Most) -> Result<Events, Failure> {
+        let base = {
             let state = self.0.read();
-            if from < state.mark.compacted {
-                return Err(KvError::Compacted.into());
+            if let Some(events) = fresh_events(&state, from, most)? {
+                return Ok(events);
             }
-            // What is in the tables is read without the lock; the caller comes again for more.
-            let is_flushed = from.max(2) <= state.base.mark.revision;
-            let from = Revision { main: from.max(0), sub: 0 };
-            let mut fresh = Vec::new();
-            if !is_flushed {
-                let changes = state.fresh_changes(from).map(|change| Ok(change.clone()));
-                fresh = whole_revisions(changes, events_max)?;
-            }
-            (is_flushed.then(|| Arc::clone(&state.base)), fresh)
+            Arc::clone(&state.base)
         };
-        let from = Revision { main: from.max(0), sub: 0 };
-        let changes = match base {
-            Some(base) => whole_revisions(base.changes(from), events_max)?,
-            None => fresh,
-        };
-        Ok(changes.iter().map(event).collect())
+        // What is in the tables is read without the lock; the caller comes again for more.
+        let whole = whole_revisions(base.changes(first_of(from)), most)?;
+        let until = whole.until.unwrap_or(base.mark.revision);
+        let events = whole.changes.iter().map(|change| own(event(change))).collect();
+        Ok(Events { events, until })
+    }
+
+    /// As [`events`](Self::events), where nothing has to be read from disk; else `None`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn events_in_memory(&self, from: i64, most: Most) -> Result<Option<Events>, Failure> {
+        fresh_events(&self.0.read(), from, most)
     }
 
     /// The state as it is now, as bytes that [`Store::restore`](super::Store::restore) takes;
@@ -167,20 +173,74 @@ pub struct Size {
     pub bytes_in_use: u64,
 }
 
+/// How much is read of the history at once. The last revision is read to its end even so.
+#[derive(Clone, Copy, Debug)]
+pub struct Most {
+    /// So many events.
+    pub events: usize,
+    /// So many bytes of keys and values.
+    pub bytes: usize,
+}
+
+/// A part of the history: whole revisions, oldest first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Events {
+    /// What was changed.
+    pub events: Vec<Event>,
+    /// Every change up to this revision, from where the reading began, is there.
+    pub until: i64,
+}
+
+fn first_of(revision: i64) -> Revision {
+    Revision { main: revision.max(0), sub: 0 }
+}
+
+/// The history from `from` on, unless it begins in the tables.
+fn fresh_events(state: &State, from: i64, most: Most) -> Result<Option<Events>, Failure> {
+    if from < state.mark.compacted {
+        return Err(KvError::Compacted.into());
+    }
+    if from.max(2) <= state.base.mark.revision {
+        return Ok(None);
+    }
+    let changes = state.fresh_changes(first_of(from)).map(|change| Ok(change.clone()));
+    let whole = whole_revisions(changes, most)?;
+    let until = whole.until.unwrap_or(state.mark.revision);
+    Ok(Some(Events { events: whole.changes.iter().map(event).collect(), until }))
+}
+
+/// Changes, and up to which revision they go; `None` when they go to the end.
+#[derive(Default)]
+struct Whole {
+    changes: Vec<Change>,
+    until: Option<i64>,
+}
+
 fn whole_revisions(
     changes: impl Iterator<Item = Result<Change, StoreError>>,
-    count_max: usize,
-) -> Result<Vec<Change>, StoreError> {
-    let mut whole: Vec<Change> = Vec::new();
+    most: Most,
+) -> Result<Whole, StoreError> {
+    let (mut whole, mut bytes) = (Whole::default(), 0);
     for change in changes {
         let change = change?;
-        let begins = whole.last().is_none_or(|last| last.at.main != change.at.main);
-        if begins && whole.len() >= count_max {
+        let last = whole.changes.last().map(|last| last.at.main);
+        let is_enough = whole.changes.len() >= most.events || bytes >= most.bytes;
+        if is_enough && last != Some(change.at.main) {
+            whole.until = Some(last.unwrap_or(change.at.main - 1));
             break;
         }
-        whole.push(change);
+        bytes += change.key.len() + change.put.as_ref().map_or(0, |put| put.value.len());
+        whole.changes.push(change);
     }
     Ok(whole)
+}
+
+/// The event without a hold on the block of a table that it was read from.
+fn own(mut event: Event) -> Event {
+    if let Some(kv) = &mut event.kv {
+        (kv.key, kv.value) = (detach(&kv.key), detach(&kv.value));
+    }
+    event
 }
 
 fn event(change: &Change) -> Event {

@@ -5,7 +5,7 @@ use kontiki::{Entry, Index, Term};
 
 use super::random::refused;
 use super::snapshot::{everything, read};
-use super::{Fixture, bytes, command, delete, directory, eager, lazy, put, txn};
+use super::{Fixture, bytes, command, delete, directory, eager, lazy, most, put, txn};
 use crate::proto::etcdserverpb::request_op::Request;
 use crate::proto::etcdserverpb::{LeaseGrantRequest, PutRequest};
 use crate::proto::kontiki::command::Action;
@@ -118,7 +118,7 @@ fn a_lease_takes_its_keys_along_in_order_and_at_one_revision() {
     let Ok(Answer::LeaseRevoke(7, response)) = one(&mut fixture, revoke(7)) else { panic!() };
     assert_eq!(response.header.expect("a header").revision, before + 1);
     assert_eq!(fixture.reader().revision(), before + 1);
-    let events = fixture.reader().events(before + 1, 10).expect("it reads");
+    let events = fixture.reader().events(before + 1, most(10)).expect("it reads").events;
     let seen = events.iter().map(|event| (event.r#type(), event.kv.clone().expect("a key")));
     let seen: Vec<_> = seen.map(|(kind, kv)| (kind, kv.key, kv.mod_revision)).collect();
     let gone = |key| (EventType::Delete, bytes(key), before + 1);

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kontiki::{Entry, Index, Payload, Term};
 
-use super::{Answer, Options, Response, Store, StoreReader, encode};
+use super::{Answer, Most, Options, Response, Store, StoreReader, encode};
 use crate::proto::etcdserverpb::request_op::Request;
 use crate::proto::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
@@ -120,6 +120,11 @@ pub(super) fn range(key: &str, range_end: &str) -> RangeRequest {
 
 pub(super) fn compact(revision: i64) -> Action {
     Action::Compact(CompactionRequest { revision, physical: false })
+}
+
+/// So many events, however large.
+pub(super) fn most(events: usize) -> Most {
+    Most { events, bytes: usize::MAX }
 }
 
 pub(super) fn txn(success: Vec<Request>) -> TxnRequest {

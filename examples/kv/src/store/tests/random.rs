@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::model::Model;
 use super::requests::{Asked, action, range, read_txn};
-use super::{Fixture, eager, lazy};
+use super::{Fixture, eager, lazy, most};
 use crate::proto::etcdserverpb::{RangeRequest, TxnRequest};
 use crate::proto::kontiki::command::Action;
 use crate::proto::mvccpb::Event;
@@ -55,10 +55,13 @@ pub(super) fn refused<T>(result: Result<T, Failure>) -> Result<T, KvError> {
 pub(super) fn events(reader: &StoreReader, mut from: i64) -> Result<Vec<Event>, KvError> {
     let mut all: Vec<Event> = Vec::new();
     loop {
-        let some = refused(reader.events(from, 3))?;
-        let Some(last) = some.last().and_then(|event| event.kv.as_ref()) else { return Ok(all) };
-        from = last.mod_revision + 1;
-        all.extend(some);
+        let some = refused(reader.events(from, most(3)))?;
+        let Some(last) = some.events.last().and_then(|event| event.kv.as_ref()) else {
+            return Ok(all);
+        };
+        assert_eq!(some.until.max(last.mod_revision), some.until, "what is read counts");
+        from = some.until + 1;
+        all.extend(some.events);
     }
 }
 

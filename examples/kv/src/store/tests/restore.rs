@@ -9,7 +9,7 @@ use kontiki::{Entry, Index, Membership, Payload, Term};
 use super::crash::Story;
 use super::random::{events, refused};
 use super::snapshot::{PATIENCE, everything, read, sample, wait_for_sweep};
-use super::{Fixture, bytes, directory, eager, lazy, put};
+use super::{Fixture, bytes, directory, eager, lazy, most, put};
 use crate::proto::kontiki::SetMember;
 use crate::proto::kontiki::command::Action;
 use crate::store::base::Base;
@@ -17,7 +17,7 @@ use crate::store::error::SnapshotError;
 use crate::store::snapshot::{Incoming, load};
 use crate::store::tables::Tables;
 use crate::store::{
-    KvError, Options, RevisionBump, Store, StoreError, StoreReader, snapshot_status,
+    Events, KvError, Options, RevisionBump, Store, StoreError, StoreReader, snapshot_status,
 };
 
 #[test]
@@ -204,16 +204,17 @@ fn a_new_cluster_shows_no_revision_twice() {
     let content = |reader: &StoreReader| reader.range(&everything(0)).expect("it reads").kvs;
     assert_eq!(content(&reader), content(source.reader()));
     // Watches from revisions of the old cluster end.
-    assert_eq!(refused(reader.events(old, 10)), Err(KvError::Compacted));
+    assert_eq!(refused(reader.events(old, most(10))), Err(KvError::Compacted));
     assert_eq!(refused(reader.range(&everything(old))), Err(KvError::Compacted));
-    assert_eq!(refused(reader.events(first + 1, 10)), Ok(Vec::new()));
+    let nothing = Events { events: Vec::new(), until: first };
+    assert_eq!(refused(reader.events(first + 1, most(10))), Ok(nothing));
 
     source.put("a", "what the old cluster did after its backup");
     let put = Action::Put(put("a", "what the new one does"));
     let entry = Entry { index: Index(1), term: Term(1), payload: super::command(put) };
     store.apply(&[entry], &mut Vec::new()).expect("the store works");
     assert_eq!(reader.revision(), first + 1);
-    let events = reader.events(first + 1, 10).expect("it reads");
+    let events = reader.events(first + 1, most(10)).expect("it reads").events;
     assert_eq!(events.len(), 1);
     wait_for_sweep(&reader, first);
     assert_eq!(content(&reader).len(), content(source.reader()).len());

@@ -7,7 +7,7 @@ use kontiki::{Entry, Index, Payload, Term};
 use prost::Message;
 use tonic::Code;
 
-use super::{Fixture, compact, delete, directory, eager, lazy, put, range, txn};
+use super::{Fixture, compact, delete, directory, eager, lazy, most, put, range, txn};
 use crate::proto::etcdserverpb::compare::TargetUnion;
 use crate::proto::etcdserverpb::request_op::Request;
 use crate::proto::etcdserverpb::response_op::Response as OpResponse;
@@ -321,9 +321,9 @@ fn a_deletion_exactly_at_the_compacted_revision_is_still_seen() {
     let expected = expected.map(|(kind, key)| (kind, super::bytes(key)));
     let events = |fixture: &Fixture| -> Vec<_> {
         let reader = fixture.reader();
-        let mut events = reader.events(deleted, 1).expect("it is not compacted");
+        let mut events = reader.events(deleted, most(1)).expect("it is not compacted").events;
         assert_eq!(events.len(), 2, "a revision is never split");
-        events.extend(reader.events(deleted + 1, 1).expect("it is not compacted"));
+        events.extend(reader.events(deleted + 1, most(1)).expect("it is not compacted").events);
         let kv = |event: &crate::proto::mvccpb::Event| event.kv.clone().expect("a key");
         events.iter().map(|event| (event.r#type(), kv(event).key)).collect()
     };
@@ -332,7 +332,7 @@ fn a_deletion_exactly_at_the_compacted_revision_is_still_seen() {
     assert_eq!(events(&fixture), expected);
     fixture.crash();
     assert_eq!(events(&fixture), expected);
-    let error = fixture.reader().events(deleted - 1, 1).expect_err("compacted");
+    let error = fixture.reader().events(deleted - 1, most(1)).expect_err("compacted");
     assert!(matches!(error, Failure::Refused(Compacted)));
 }
 
