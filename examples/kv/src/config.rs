@@ -105,6 +105,8 @@ pub struct ServeConfig {
     pub priority: Option<u8>,
     /// Whether linearizable reads are served under a lease.
     pub lease_reads: Option<LeaseReads>,
+    /// How often is noted what is left of a long lease.
+    pub lease_checkpoint_interval: Duration,
     /// After how long a write counts as stalled.
     pub disk_stall_timeout: Duration,
     /// Whether changes of the members are refused that leave no quorum of live voters.
@@ -178,6 +180,12 @@ impl ServeConfig {
             initial_cluster_state: settings.initial_cluster_state.unwrap_or_default(),
             initial_cluster_token: token,
             lease_reads,
+            lease_checkpoint_interval: Duration::from_millis(size(
+                "lease-checkpoint-interval",
+                settings.lease_checkpoint_interval,
+                300_000,
+                u64::from(u32::MAX),
+            )?),
             disk_stall_timeout: stall_timeout(settings.disk_stall_timeout, heartbeat_interval)?,
             heartbeat_interval,
             election_timeout,
@@ -255,6 +263,7 @@ impl ServeConfig {
             lease_reads: Some(self.lease_reads.is_some()),
             lease_clock_error: self.lease_reads.map(|lease| lease.clock_error_ppm),
             lease_margin: self.lease_reads.and_then(|lease| ms(lease.margin)),
+            lease_checkpoint_interval: ms(self.lease_checkpoint_interval),
             disk_stall_timeout: ms(self.disk_stall_timeout),
             strict_reconfig_check: Some(self.strict_reconfig_check),
             quota_backend_bytes: Some(self.quota_backend_bytes),

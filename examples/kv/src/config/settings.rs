@@ -91,6 +91,11 @@ pub struct Settings {
     #[arg(long, env = "KONTIKI_LEASE_MARGIN", value_name = "MS")]
     pub lease_margin: Option<u64>,
 
+    /// Milliseconds after which is noted what is left of a lease that lasts longer, so that a
+    /// change of the leader does not give it all of its time again [default: 300000]
+    #[arg(long, env = "KONTIKI_LEASE_CHECKPOINT_INTERVAL", value_name = "MS")]
+    pub lease_checkpoint_interval: Option<u64>,
+
     /// Milliseconds of one write after which a leader takes its disk for stalled and yields
     /// [default: 3000]
     #[arg(long, env = "KONTIKI_DISK_STALL_TIMEOUT", value_name = "MS")]
@@ -205,6 +210,7 @@ impl Settings {
             lease_reads,
             lease_clock_error,
             lease_margin,
+            lease_checkpoint_interval,
             disk_stall_timeout,
             strict_reconfig_check,
             quota_backend_bytes,

@@ -7,11 +7,12 @@ use tonic::{Request, Response, Status};
 use super::backend::Backend;
 use super::cluster::{member_id, peer_urls};
 use super::members::Via;
+use super::refusal;
 use super::wire::from_wire;
 use crate::proto::kontiki::admin_server::Admin;
 use crate::proto::kontiki::{
     ChangeMembersRequest, ChangeMembersResponse, InspectRequest, InspectResponse, InspectedMember,
-    Progress, TransferLeadershipRequest, TransferLeadershipResponse,
+    LeasesRequest, LeasesResponse, Progress, TransferLeadershipRequest, TransferLeadershipResponse,
 };
 
 #[tonic::async_trait]
@@ -38,6 +39,24 @@ impl Admin for Backend {
         };
         let leader = self.transfer(to, via).await?;
         Ok(Response::new(TransferLeadershipResponse { leader }))
+    }
+
+    async fn renew_leases(
+        &self,
+        request: Request<LeasesRequest>,
+    ) -> Result<Response<LeasesResponse>, Status> {
+        let numbers = self.renew_here(&request.into_inner().ids).await;
+        let numbers = numbers.ok_or_else(refusal::not_leader)?;
+        Ok(Response::new(LeasesResponse { numbers }))
+    }
+
+    async fn lease_times(
+        &self,
+        request: Request<LeasesRequest>,
+    ) -> Result<Response<LeasesResponse>, Status> {
+        let numbers = self.lease_times_here(&request.into_inner().ids).await?;
+        let numbers = numbers.ok_or_else(refusal::not_leader)?;
+        Ok(Response::new(LeasesResponse { numbers }))
     }
 
     async fn inspect(

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kontiki::{Applied, Consistency, Node, NodeId, ProposeError, ReadError, ReadPermit, Refused};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
+use super::lessor::Lessor;
 use super::watch::Hub;
 use crate::config::ServeConfig;
 use crate::proto::etcdserverpb::ResponseHeader;
@@ -30,6 +31,7 @@ pub(super) struct Backend {
     pub(super) reader: StoreReader,
     pub(super) hub: Arc<Hub>,
     pub(super) config: Arc<ServeConfig>,
+    pub(super) lessor: Lessor,
 }
 
 impl Backend {
@@ -147,6 +149,24 @@ impl Backend {
         }
     }
 
+    /// Waits for what ends a stream: the node stops, or it has been without a leader for three
+    /// election timeouts and the client asked to be told.
+    pub(super) async fn stream_ends(&self, metadata: &MetadataMap) -> Status {
+        let asks = self.wants_leader(metadata);
+        let patience = 3 * self.config.election_timeout;
+        let mut leadership = self.node.leadership();
+        loop {
+            let is_lost = |now: kontiki::Leadership| asks && now.leader.is_none();
+            if leadership.wait_for(is_lost).await.is_none() {
+                return stopped();
+            }
+            let found = leadership.wait_for(|now| now.leader.is_some());
+            if timeout(patience, found).await.is_err() {
+                return no_leader();
+            }
+        }
+    }
+
     pub(super) async fn wait_for_leader(&self, deadline: Instant) -> Result<(), Status> {
         let mut leadership = self.node.leadership();
         let known = timeout_at(deadline, leadership.wait_for(|now| now.leader.is_some())).await;
@@ -161,12 +181,12 @@ impl Backend {
     }
 }
 
-pub(super) fn timed_out() -> Status {
-    Status::new(Code::Unavailable, "etcdserver: request timed out")
+pub(super) fn no_leader() -> Status {
+    Status::unavailable("etcdserver: no leader")
 }
 
-pub(super) fn no_leader() -> Status {
-    Status::new(Code::Unavailable, "etcdserver: no leader")
+pub(super) fn timed_out() -> Status {
+    Status::new(Code::Unavailable, "etcdserver: request timed out")
 }
 
 pub(super) fn stopped() -> Status {

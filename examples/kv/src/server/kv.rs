@@ -132,6 +132,6 @@ pub(super) async fn blocking<T: Send + 'static>(
     done.map_err(|error| Status::internal(format!("a read failed: {error}")))?.map_err(Status::from)
 }
 
-fn mismatch(answer: &Answer) -> Status {
+pub(super) fn mismatch(answer: &Answer) -> Status {
     Status::internal(format!("the store answered another question: {answer:?}"))
 }

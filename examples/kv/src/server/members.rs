@@ -162,7 +162,7 @@ impl Backend {
 
     /// The leader's service, at one of the URLs that it has told everybody; `None` where nobody
     /// leads or cannot be reached at this moment, so that nothing was asked.
-    async fn admin_of_leader(&self, deadline: Instant) -> Option<AdminClient<Channel>> {
+    pub(super) async fn admin_of_leader(&self, deadline: Instant) -> Option<AdminClient<Channel>> {
         let leader = self.node.leadership().current().leader?;
         if leader == self.id {
             return None;

@@ -4,6 +4,7 @@
 //!   HTTP ─▶ front ─▶ unknown, limits ─▶ services ─▶ Backend ─▶ Node::propose ─▶ log ─▶ Machine
 //!             └▶ gateway ─┘                             └────▶ Node::read ─▶ StoreReader ─▶ Store
 //! ```
+//! The lessor learns from the machine which leases there are, and ends them through the log.
 
 mod admin;
 mod authority;
@@ -13,6 +14,8 @@ mod front;
 mod gateway;
 mod health;
 mod kv;
+mod lease;
+mod lessor;
 mod limits;
 mod machine;
 mod maintenance;
@@ -45,6 +48,7 @@ use tonic::transport::Server;
 use crate::config::{ConfigError, HttpUrl, ServeConfig};
 use crate::proto::etcdserverpb::cluster_server::{self, ClusterServer};
 use crate::proto::etcdserverpb::kv_server::{self, KvServer};
+use crate::proto::etcdserverpb::lease_server::{self, LeaseServer};
 use crate::proto::etcdserverpb::maintenance_server::{self, MaintenanceServer};
 use crate::proto::etcdserverpb::watch_server::{self, WatchServer};
 use crate::proto::kontiki::admin_server::{self, AdminServer};
@@ -52,6 +56,7 @@ use crate::store::{self, Store, StoreError, StoreReader};
 use authority::Named;
 use backend::Backend;
 use front::Front;
+use lessor::Lessor;
 use limits::Limits;
 use machine::Machine;
 use origin::Origin;
@@ -72,6 +77,7 @@ const CLIENTS_END_MAX: Duration = Duration::from_secs(1);
 /// The services that are offered to clients.
 const SERVICES: &[&str] = &[
     kv_server::SERVICE_NAME,
+    lease_server::SERVICE_NAME,
     cluster_server::SERVICE_NAME,
     maintenance_server::SERVICE_NAME,
     watch_server::SERVICE_NAME,
@@ -189,7 +195,8 @@ pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<
     for repair in &opened.recovered().repairs {
         tracing::warn!("{repair}");
     }
-    let node = opened.start(Machine(store))?;
+    let (lessor, asked) = Lessor::new(reader.clone(), config.lease_checkpoint_interval);
+    let node = opened.start(Machine { store, lessor: lessor.clone() })?;
     let config = Arc::new(config);
     let hub = Hub::new(reader.clone());
     let watching = tokio::spawn(Arc::clone(&hub).run());
@@ -200,12 +207,14 @@ pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<
         reader,
         hub: Arc::clone(&hub),
         config: Arc::clone(&config),
+        lessor,
     };
 
     let (ending, mut ended) = channel::channel(());
     let ended = async move { drop(ended.changed().await) };
     let mut served = tokio::spawn(serve(backend.clone(), listeners, ended));
-    let published = tokio::spawn(publish::publish(backend));
+    let published = tokio::spawn(publish::publish(backend.clone()));
+    let leasing = tokio::spawn(Lessor::run(backend, asked));
     tracing::info!(name = config.name, %id, cluster = format!("{cluster_id:x}"),
         clients = %list(&config.listen_client_urls), peers = %list(&config.listen_peer_urls),
         data_dir, "serving");
@@ -232,6 +241,7 @@ pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<
     drain(&mut served, CLIENTS_END_MAX).await;
     served.abort();
     watching.abort();
+    leasing.abort();
     drop(trace); // Only now it is whole.
     match (outcome, reason) {
         (Ok(()), StopReason::Shutdown) => Ok(()),
@@ -349,6 +359,7 @@ async fn serve(
                 .max_decoding_message_size(message_bytes_max)
                 .max_encoding_message_size(usize::MAX),
         )
+        .add_service(LeaseServer::new(backend.clone()))
         .add_service(ClusterServer::new(backend.clone()))
         .add_service(MaintenanceServer::new(backend.clone()))
         .add_service(
