@@ -146,7 +146,7 @@ fn is_valid(action: &Action) -> bool {
         Action::DeleteRange(request) => validate_delete_range(request).is_ok(),
         Action::Txn(request) => validate_txn(request, OPERATIONS_MAX).is_ok(),
         Action::LeaseGrant(_) | Action::LeaseRevoke(_) | Action::LeaseCheckpoint(_) => true,
-        Action::Compact(_) | Action::SetMember(_) => true,
+        Action::Compact(_) | Action::Alarm(_) | Action::SetMember(_) => true,
     }
 }
 

@@ -111,8 +111,8 @@ pub struct ServeConfig {
     pub disk_stall_timeout: Duration,
     /// Whether changes of the members are refused that leave no quorum of live voters.
     pub strict_reconfig_check: bool,
-    /// From what size of the store on writes are refused.
-    pub quota_backend_bytes: u64,
+    /// From what size of the store on writes are refused. `None`: never.
+    pub quota_backend_bytes: Option<u64>,
     /// The largest request that clients may send.
     pub max_request_bytes: usize,
     /// The most operations in one transaction.
@@ -198,10 +198,10 @@ impl ServeConfig {
                 .transpose()?,
             priority: settings.priority,
             strict_reconfig_check: settings.strict_reconfig_check.unwrap_or(true),
-            // As etcd: zero asks for the default.
+            // As etcd: zero asks for the default, and a negative number for no quota.
             quota_backend_bytes: match settings.quota_backend_bytes {
-                None | Some(0) => QUOTA_BACKEND_BYTES,
-                Some(bytes) => bytes,
+                None | Some(0) => Some(QUOTA_BACKEND_BYTES),
+                Some(bytes) => u64::try_from(bytes).ok(),
             },
             max_request_bytes: count(
                 "max-request-bytes",
@@ -266,7 +266,10 @@ impl ServeConfig {
             lease_checkpoint_interval: ms(self.lease_checkpoint_interval),
             disk_stall_timeout: ms(self.disk_stall_timeout),
             strict_reconfig_check: Some(self.strict_reconfig_check),
-            quota_backend_bytes: Some(self.quota_backend_bytes),
+            quota_backend_bytes: Some(
+                self.quota_backend_bytes
+                    .map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
+            ),
             max_request_bytes: Some(self.max_request_bytes as u64),
             max_txn_ops: Some(self.max_txn_ops as u64),
             experimental_watch_progress_notify_interval: Some(Period(

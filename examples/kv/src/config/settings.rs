@@ -106,9 +106,15 @@ pub struct Settings {
         require_equals = true, default_missing_value = "true")]
     pub strict_reconfig_check: Option<bool>,
 
-    /// The size of the data from which on writes are refused; 0 is the default [default: 2 GiB]
-    #[arg(long, env = "KONTIKI_QUOTA_BACKEND_BYTES", value_name = "BYTES")]
-    pub quota_backend_bytes: Option<u64>,
+    /// The size of the data from which on writes are refused; 0 is the default, and below it there
+    /// is no limit [default: 2 GiB]
+    #[arg(
+        long,
+        env = "KONTIKI_QUOTA_BACKEND_BYTES",
+        value_name = "BYTES",
+        allow_negative_numbers = true
+    )]
+    pub quota_backend_bytes: Option<i64>,
 
     /// The largest request of a client [default: 1572864]
     #[arg(long, env = "KONTIKI_MAX_REQUEST_BYTES", value_name = "BYTES")]

@@ -27,7 +27,7 @@ fn without_any_setting_there_is_a_cluster_of_one() {
     assert_eq!(config.election_timeout, Duration::from_millis(1000));
     assert_eq!(config.max_request_bytes, 1_572_864);
     assert_eq!(config.max_txn_ops, 128);
-    assert_eq!(config.quota_backend_bytes, 2 << 30);
+    assert_eq!(config.quota_backend_bytes, Some(2 << 30));
 }
 
 #[test]

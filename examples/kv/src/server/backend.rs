@@ -11,9 +11,10 @@ use tonic::{Code, Status};
 use super::lessor::Lessor;
 use super::watch::Hub;
 use crate::config::ServeConfig;
-use crate::proto::etcdserverpb::ResponseHeader;
+use crate::proto::etcdserverpb::alarm_request::AlarmAction;
+use crate::proto::etcdserverpb::{AlarmMember, AlarmRequest, AlarmType, ResponseHeader};
 use crate::proto::kontiki::command::Action;
-use crate::store::{Answer, KvError, Response, StoreReader, encode};
+use crate::store::{Answer, KvError, Response, StoreReader, cost, encode};
 
 /// What a request may take beyond the elections that it may have to wait for; as etcd's.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -78,6 +79,35 @@ impl Backend {
     /// there is none, and tries again what was surely not executed, as long as a request may
     /// take; what may have been executed is never tried again.
     pub(super) async fn propose(&self, action: Action) -> Result<Answer, Status> {
+        self.require_space(&action).await?;
+        self.replicate(action).await
+    }
+
+    /// Refuses what this node has no room for, and tells all members so: from then on nobody
+    /// takes any more, until the alarm is put down.
+    async fn require_space(&self, action: &Action) -> Result<(), Status> {
+        let Some(quota) = self.config.quota_backend_bytes else { return Ok(()) };
+        let cost = cost(action);
+        if cost == 0 || self.reader.has_room(cost, quota) {
+            return Ok(());
+        }
+        let (alarm, member_id) = (AlarmType::Nospace.into(), self.id.get());
+        if !self.reader.alarms().contains(&AlarmMember { member_id, alarm }) {
+            tracing::warn!(
+                quota,
+                "the store has used up its space, and takes no more writes: \
+                compact and defragment it, then disarm the alarm"
+            );
+            let action = AlarmAction::Activate.into();
+            let raise = Action::Alarm(AlarmRequest { action, member_id, alarm });
+            if let Err(status) = self.replicate(raise).await {
+                tracing::warn!(%status, "the alarm could not be raised");
+            }
+        }
+        Err(KvError::NoSpace.into())
+    }
+
+    async fn replicate(&self, action: Action) -> Result<Answer, Status> {
         let command = encode(action);
         if command.len() > self.config.max_request_bytes {
             return Err(KvError::RequestTooLarge.into());

@@ -1,5 +1,4 @@
-//! The Maintenance service, as far as it goes yet: what a node says of itself, backups, and who
-//! leads.
+//! The Maintenance service: what a node says of itself, alarms, backups, and who leads.
 
 use std::io::Read;
 
@@ -10,17 +9,21 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::backend::Backend;
-use super::kv::blocking;
+use super::kv::{blocking, mismatch};
 use super::members::Via;
 use super::refusal;
 use crate::backup::Sealed;
 use crate::proto::etcdserverpb::alarm_request::AlarmAction;
+use crate::proto::etcdserverpb::downgrade_request::DowngradeAction;
 use crate::proto::etcdserverpb::maintenance_server::Maintenance;
 use crate::proto::etcdserverpb::{
-    AlarmRequest, AlarmResponse, DefragmentRequest, DefragmentResponse, DowngradeRequest,
-    DowngradeResponse, HashKvRequest, HashKvResponse, HashRequest, HashResponse, MoveLeaderRequest,
-    MoveLeaderResponse, SnapshotRequest, SnapshotResponse, StatusRequest, StatusResponse,
+    AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DefragmentRequest, DefragmentResponse,
+    DowngradeRequest, DowngradeResponse, HashKvRequest, HashKvResponse, HashRequest, HashResponse,
+    MoveLeaderRequest, MoveLeaderResponse, SnapshotRequest, SnapshotResponse, StatusRequest,
+    StatusResponse,
 };
+use crate::proto::kontiki::command::Action;
+use crate::store::Answer;
 
 /// The etcd version whose API is spoken. Several programs refuse to work with less.
 pub(super) const API_VERSION: &str = "3.5.21";
@@ -33,7 +36,8 @@ impl Maintenance for Backend {
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
         let (status, size) = (self.node.status(), self.reader.size());
         let leader = status.leadership.leader.map_or(0, |leader| leader.get());
-        let errors = errors(&status);
+        let mut errors = errors(&status);
+        errors.extend(self.reader.alarms().into_iter().map(in_words));
         Ok(Response::new(StatusResponse {
             header: self.header(self.reader.revision()),
             version: API_VERSION.into(),
@@ -43,25 +47,28 @@ impl Maintenance for Backend {
             raft_term: status.leadership.term.0,
             raft_applied_index: status.applied.0,
             errors,
-            db_size_in_use: signed(size.bytes_in_use),
+            // What is kept may be pressed into less.
+            db_size_in_use: signed(size.bytes_in_use.min(size.bytes)),
             is_learner: status.members.membership.is_learner(self.id),
             storage_version: String::new(),
-            db_size_quota: signed(self.config.quota_backend_bytes),
+            db_size_quota: self.config.quota_backend_bytes.map_or(-1, signed),
             downgrade_info: None,
         }))
     }
 
-    /// There are no alarms yet: all of them are listed, and none can be raised.
+    /// Through the log, also to list them: so the list holds every alarm that was raised before.
     async fn alarm(
         &self,
         request: Request<AlarmRequest>,
     ) -> Result<Response<AlarmResponse>, Status> {
-        match request.into_inner().action() {
-            AlarmAction::Get | AlarmAction::Deactivate => {
-                let header = self.header(self.reader.revision());
-                Ok(Response::new(AlarmResponse { header, alarms: vec![] }))
+        let request = request.into_inner();
+        AlarmAction::try_from(request.action).map_err(|_| refusal::unknown_method())?;
+        match self.propose(Action::Alarm(request)).await? {
+            Answer::Alarm(mut response) => {
+                self.complete(&mut response.header);
+                Ok(Response::new(response))
             }
-            AlarmAction::Activate => Err(later("Alarm ACTIVATE")),
+            other => Err(mismatch(&other)),
         }
     }
 
@@ -69,7 +76,9 @@ impl Maintenance for Backend {
         &self,
         _: Request<DefragmentRequest>,
     ) -> Result<Response<DefragmentResponse>, Status> {
-        Err(later("Defragment"))
+        let reader = self.reader.clone();
+        blocking(move || Ok(reader.defragment()?)).await?;
+        Ok(Response::new(DefragmentResponse { header: None }))
     }
 
     /// Over all that the store has: leases too, which are no part of any revision.
@@ -144,11 +153,26 @@ impl Maintenance for Backend {
         Ok(Response::new(MoveLeaderResponse { header: None }))
     }
 
+    /// What this store writes no etcd reads: there is no version to go back to, and so nothing
+    /// to cancel.
     async fn downgrade(
         &self,
-        _: Request<DowngradeRequest>,
+        request: Request<DowngradeRequest>,
     ) -> Result<Response<DowngradeResponse>, Status> {
-        Err(later("Downgrade"))
+        let DowngradeRequest { action, version } = request.into_inner();
+        match DowngradeAction::try_from(action) {
+            Ok(DowngradeAction::Validate | DowngradeAction::Enable) if is_version(&version) => {
+                Err(Status::invalid_argument("etcdserver: invalid downgrade target version"))
+            }
+            Ok(DowngradeAction::Validate | DowngradeAction::Enable) => {
+                let words = "etcdserver: wrong downgrade target version format";
+                Err(Status::invalid_argument(words))
+            }
+            Ok(DowngradeAction::Cancel) => {
+                Err(Status::failed_precondition("etcdserver: no inflight downgrade job"))
+            }
+            Err(_) => Err(refusal::unknown_method()),
+        }
     }
 }
 
@@ -168,6 +192,12 @@ fn errors(status: &kontiki::Status) -> Vec<String> {
     errors
 }
 
+/// An alarm as etcd's status names it.
+fn in_words(alarm: AlarmMember) -> String {
+    let kind = AlarmType::try_from(alarm.alarm).map_or("UNKNOWN", |kind| kind.as_str_name());
+    format!("memberID:{} alarm:{kind} ", alarm.member_id)
+}
+
 /// The next bytes: fewer than a chunk only at the end.
 fn read_chunk(source: &mut impl Read) -> Result<Bytes, Status> {
     let mut chunk = Vec::with_capacity(CHUNK_BYTES);
@@ -180,6 +210,30 @@ fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-fn later(method: &str) -> Status {
-    Status::unimplemented(format!("{method} is not offered by this version"))
+/// Two or three numbers, and whatever may follow the third.
+fn is_version(text: &str) -> bool {
+    let mut parts = text.splitn(3, '.');
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
+    let is_first = parts.next().is_some_and(is_number);
+    let is_second = parts.next().is_some_and(is_number);
+    let is_third = parts.next().is_none_or(|part| {
+        let number = part.split(['-', '+']).next().unwrap_or_default();
+        is_number(number)
+    });
+    is_first && is_second && is_third
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_version;
+
+    #[test]
+    fn versions_have_two_or_three_numbers() {
+        for text in ["3.4", "3.4.0", "03.4", "3.4.1-rc.0", "3.4.1+git"] {
+            assert!(is_version(text), "{text}");
+        }
+        for text in ["", "x", "3", "3.", ".4", "v3.4", "3.4.x", "3.4-rc", "3.4.0.0", "3.4."] {
+            assert!(!is_version(text), "{text}");
+        }
+    }
 }

@@ -62,6 +62,11 @@ pub(super) fn bad_target() -> Status {
     Status::failed_precondition("etcdserver: bad leader transferee")
 }
 
+/// What is asked for does not exist; the code is etcd's.
+pub(super) fn unknown_method() -> Status {
+    Status::unknown("etcdserver: unknown method")
+}
+
 /// URLs that make no sense.
 pub(super) fn bad_urls() -> Status {
     Status::invalid_argument("etcdserver: given member URLs are invalid")

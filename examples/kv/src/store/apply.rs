@@ -12,8 +12,8 @@ use super::state::State;
 use super::txn::Plan;
 use super::write::{Writer, check_lease, check_put, header};
 use crate::proto::etcdserverpb::{
-    CompactionRequest, CompactionResponse, DeleteRangeResponse, LeaseGrantResponse,
-    LeaseRevokeResponse, PutRequest, PutResponse, TxnRequest, TxnResponse,
+    AlarmRequest, AlarmResponse, CompactionRequest, CompactionResponse, DeleteRangeResponse,
+    LeaseGrantResponse, LeaseRevokeResponse, PutRequest, PutResponse, TxnRequest, TxnResponse,
 };
 use crate::proto::kontiki::command::Action;
 use crate::proto::kontiki::{Command, SetMember};
@@ -38,6 +38,8 @@ pub enum Answer {
     LeaseRevoke(i64, LeaseRevokeResponse),
     /// To a checkpoint of these leases; some of them may have ended before.
     LeaseCheckpoint(Vec<i64>),
+    /// To a request about alarms.
+    Alarm(AlarmResponse),
     /// To what a node said of itself.
     SetMember,
 }
@@ -51,7 +53,7 @@ impl Answer {
             Self::LeaseRevoke(id, _) => std::slice::from_ref(id),
             Self::LeaseCheckpoint(ids) => ids,
             Self::Put(_) | Self::DeleteRange(_) | Self::Txn(_) => &[],
-            Self::Compact(_) | Self::SetMember => &[],
+            Self::Compact(_) | Self::Alarm(_) | Self::SetMember => &[],
         }
     }
 }
@@ -95,7 +97,9 @@ pub(super) fn apply(state: &mut State, entry: &Entry) -> Result<Option<Response>
 
 fn perform(state: &mut State, entry: &Entry, bytes: &Bytes) -> Result<Answer, Failure> {
     let command = Command::decode(bytes.clone()).map_err(|_| KvError::NotCapable)?;
-    match command.action.ok_or(KvError::NotCapable)? {
+    let action = command.action.ok_or(KvError::NotCapable)?;
+    state.mark.alarms.admit(&action)?;
+    match action {
         Action::Put(request) => put(state, request, bytes.len()).map(Answer::Put),
         Action::DeleteRange(request) => {
             if request.key.is_empty() {
@@ -116,6 +120,7 @@ fn perform(state: &mut State, entry: &Entry, bytes: &Bytes) -> Result<Answer, Fa
         Action::LeaseCheckpoint(request) => {
             Ok(lease::checkpoint(state, &request, entry.term).map(Answer::LeaseCheckpoint)?)
         }
+        Action::Alarm(request) => Ok(Answer::Alarm(alarm(state, &request))),
         Action::SetMember(member) => {
             set_member(state, member);
             Ok(Answer::SetMember)
@@ -146,6 +151,11 @@ fn compact(state: &mut State, request: &CompactionRequest) -> Result<CompactionR
     }
     state.mark.compacted = request.revision;
     Ok(CompactionResponse { header: header(state.mark.revision) })
+}
+
+fn alarm(state: &mut State, request: &AlarmRequest) -> AlarmResponse {
+    let alarms = state.mark.alarms.perform(request);
+    AlarmResponse { header: header(state.mark.revision), alarms }
 }
 
 fn set_member(state: &mut State, member: SetMember) {

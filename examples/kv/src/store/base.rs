@@ -8,6 +8,7 @@ use fjall::{Readable, Snapshot};
 use kontiki::Index;
 use prost::Message;
 
+use super::alarm::Alarms;
 use super::error::StoreError;
 use super::format::{
     Change, Indexed, MARK, Revision, Value, Version, decode_index, decode_version, index_row,
@@ -21,8 +22,8 @@ use crate::proto::kontiki::{SetMember, StoreMark, SweepMark};
 
 /// The newest format that this version reads.
 const FORMAT: u32 = 2;
-/// The first format with leases: who knows none would forget them.
-const FORMAT_WITH_LEASES: u32 = 2;
+/// The first format with leases and alarms: who knows none would forget them.
+const FORMAT_WITH_MORE: u32 = 2;
 /// The format of a store that has nothing which came later.
 const FORMAT_PLAIN: u32 = 1;
 
@@ -38,6 +39,7 @@ pub(super) struct Mark {
     pub compacted: i64,
     pub members: Arc<BTreeMap<u64, SetMember>>,
     pub leases: Arc<Leases>,
+    pub alarms: Alarms,
 }
 
 impl Mark {
@@ -49,12 +51,14 @@ impl Mark {
             compacted: -1,
             members: Arc::default(),
             leases: Arc::default(),
+            alarms: Alarms::default(),
         }
     }
 
     /// The oldest format whose readers understand all of it.
     fn format(&self) -> u32 {
-        if self.leases.is_empty() { FORMAT_PLAIN } else { FORMAT_WITH_LEASES }
+        let is_plain = self.leases.is_empty() && self.alarms.is_empty();
+        if is_plain { FORMAT_PLAIN } else { FORMAT_WITH_MORE }
     }
 }
 
@@ -76,6 +80,7 @@ pub(super) fn encode_mark(mark: &Mark, upkeep: &Upkeep) -> Vec<u8> {
         sweep: Some(upkeep.sweep),
         kept_bytes: upkeep.kept_bytes,
         leases: mark.leases.iter().map(|(id, lease)| lease.encode(*id)).collect(),
+        alarms: mark.alarms.all(),
     }
     .encode_to_vec()
 }
@@ -96,6 +101,7 @@ pub(super) fn decode_mark(row: &[u8]) -> Result<(Mark, Upkeep), StoreError> {
         compacted: mark.compacted,
         members: Arc::new(members.collect()),
         leases: Arc::new(leases),
+        alarms: mark.alarms.into_iter().collect(),
     };
     Ok((mark, upkeep))
 }
@@ -107,6 +113,8 @@ pub(super) struct Base {
     pub snapshot: Snapshot,
     pub mark: Mark,
     pub upkeep: Upkeep,
+    /// What the tables took on disk when they were read. Merges in the background lower it.
+    pub disk_bytes: u64,
 }
 
 impl Base {
@@ -117,7 +125,8 @@ impl Base {
             None => (Mark::fresh(), Upkeep::default()),
             Some(row) => decode_mark(&row)?,
         };
-        Ok(Self { tables, snapshot, mark, upkeep })
+        let disk_bytes = tables.disk_bytes();
+        Ok(Self { tables, snapshot, mark, upkeep, disk_bytes })
     }
 
     /// The version of `key` at revision `at`.

@@ -39,13 +39,19 @@ pub enum KvError {
     LeaseTtlTooLarge,
     /// What one leader decided came to the log under another.
     Superseded,
+    /// The quota is used up: compact, defragment, and put the alarm down.
+    NoSpace,
+    /// A member holds something else than the others.
+    CorruptCluster,
     /// An entry of the log that this version cannot read.
     NotCapable,
 }
 
 impl KvError {
     fn parts(self) -> (Code, &'static str) {
-        use Code::{FailedPrecondition, InvalidArgument, NotFound, OutOfRange};
+        use Code::{
+            DataLoss, FailedPrecondition, InvalidArgument, NotFound, OutOfRange, ResourceExhausted,
+        };
         match self {
             Self::EmptyKey => (InvalidArgument, "etcdserver: key is not provided"),
             Self::KeyNotFound => (InvalidArgument, "etcdserver: key not found"),
@@ -69,6 +75,8 @@ impl KvError {
             Self::LeaseExists => (FailedPrecondition, "etcdserver: lease already exists"),
             Self::LeaseTtlTooLarge => (OutOfRange, "etcdserver: too large lease TTL"),
             Self::Superseded => (FailedPrecondition, "etcdserver: not leader"),
+            Self::NoSpace => (ResourceExhausted, "etcdserver: mvcc: database space exceeded"),
+            Self::CorruptCluster => (DataLoss, "etcdserver: corrupt cluster"),
             Self::NotCapable => (FailedPrecondition, "etcdserver: not capable"),
         }
     }

@@ -20,6 +20,7 @@
 //! Memory holds at most two lots of changes of [`Options::flush_bytes`] each, and what one call
 //! of [`Store::apply`] brings.
 
+mod alarm;
 mod apply;
 mod base;
 mod delta;
@@ -52,6 +53,7 @@ use std::time::Duration;
 
 use kontiki::{Entry, Index};
 
+pub use alarm::cost;
 pub use apply::{Answer, Response, encode};
 pub use error::{Failure, KvError, SnapshotError, StoreError};
 pub use format::KEY_BYTES_MAX;

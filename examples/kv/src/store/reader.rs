@@ -20,7 +20,9 @@ use super::snapshot::Outgoing;
 use super::span::Span;
 use super::state::State;
 use super::txn;
-use crate::proto::etcdserverpb::{RangeRequest, RangeResponse, TxnRequest, TxnResponse};
+use crate::proto::etcdserverpb::{
+    AlarmMember, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
+};
 use crate::proto::kontiki::SetMember;
 use crate::proto::mvccpb::{Event, KeyValue, event::EventType};
 
@@ -94,12 +96,50 @@ impl StoreReader {
         self.0.progress.subscribe()
     }
 
+    /// The alarms that stand, on every member alike: by kind, then by member.
+    pub fn alarms(&self) -> Vec<AlarmMember> {
+        self.0.read().mark.alarms.all()
+    }
+
+    /// Whether the store is smaller than `bytes_max` with so many bytes more.
+    pub fn has_room(&self, more: u64, bytes_max: u64) -> bool {
+        let known = {
+            let state = self.0.read();
+            state.base.disk_bytes + fresh_bytes(&state)
+        };
+        // What was known at the last flush is enough, unless it is too much.
+        let fits = |bytes: u64| bytes.saturating_add(more) < bytes_max;
+        fits(known) || fits(self.size().bytes)
+    }
+
+    /// Deletes what compactions so far gave up, and writes the tables anew without it, so that
+    /// [`Size::bytes`] comes down to what is kept. Takes as long as it takes to read and write
+    /// all of it once; readers and writers go on meanwhile.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn defragment(&self) -> Result<(), StoreError> {
+        let (applied, compacted) = {
+            let state = self.0.read();
+            (state.mark.applied, state.mark.compacted)
+        };
+        self.0.demand_all(applied);
+        self.0.wait_until(|state| {
+            let (mark, sweep) = (&state.base.mark, &state.base.upkeep.sweep);
+            mark.applied >= applied && sweep.done >= compacted
+        })?;
+        let base = Arc::clone(&self.0.read().base);
+        let tables = base.tables.clone();
+        // A view of this would keep what was deleted before it.
+        drop(base);
+        tables.rewrite()
+    }
+
     /// The sizes of the store.
     pub fn size(&self) -> Size {
         let (base, fresh) = {
             let state = self.0.read();
-            let frozen = state.frozen.as_ref().map_or(0, |frozen| frozen.delta.bytes());
-            (Arc::clone(&state.base), (state.active.bytes() + frozen) as u64)
+            (Arc::clone(&state.base), fresh_bytes(&state))
         };
         Size {
             bytes: base.tables.disk_bytes() + fresh,
@@ -214,6 +254,12 @@ fn fresh_events(state: &State, from: i64, most: Most) -> Result<Option<Events>, 
 struct Whole {
     changes: Vec<Change>,
     until: Option<i64>,
+}
+
+/// What is only in memory yet.
+fn fresh_bytes(state: &State) -> u64 {
+    let frozen = state.frozen.as_ref().map_or(0, |frozen| frozen.delta.bytes());
+    (state.active.bytes() + frozen) as u64
 }
 
 fn whole_revisions(

@@ -104,6 +104,17 @@ impl Tables {
         Ok(Self { db: db.clone(), generation, keys, revisions, index })
     }
 
+    /// Writes the tables anew, without what no view can see any more. Takes long, and holds up
+    /// nobody.
+    pub fn rewrite(&self) -> Result<(), StoreError> {
+        for table in [&self.revisions, &self.index, &self.keys] {
+            // Adds nothing, but has fjall look which views are still there.
+            table.start_ingestion()?.finish()?;
+            table.major_compact()?;
+        }
+        Ok(())
+    }
+
     /// Bytes of the tables on disk.
     pub fn disk_bytes(&self) -> u64 {
         [&self.keys, &self.revisions, &self.index].into_iter().map(Keyspace::disk_space).sum()

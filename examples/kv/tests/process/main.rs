@@ -29,5 +29,6 @@ mod registers;
 mod replicas;
 mod rolling;
 mod snapshots;
+mod space;
 mod supervisor;
 mod torture;

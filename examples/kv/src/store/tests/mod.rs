@@ -1,5 +1,6 @@
 //! The store beside a model of etcd's MVCC, and through crashes.
 
+mod alarms;
 mod crash;
 mod flush;
 mod lease;

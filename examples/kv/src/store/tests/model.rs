@@ -101,6 +101,7 @@ impl Model {
                 Ok(Answer::LeaseCheckpoint(ids.collect()))
             }
             Action::SetMember(_) => Ok(Answer::SetMember),
+            Action::Alarm(_) => panic!("the model has no alarms"),
         }
     }
 

@@ -4,6 +4,7 @@
 //! with equal targets in no promised order once there are more than six of them, so that no scene
 //! sorts more by anything but the key.
 
+mod alarms;
 mod compact;
 mod delete;
 mod duplicates;
@@ -31,6 +32,7 @@ pub async fn play(pair: &mut Pair) {
     limits::play(pair).await;
     services::play(pair).await;
     web::play(pair).await;
+    alarms::play(pair).await;
     compact::play(pair).await;
     random::play(pair).await;
 

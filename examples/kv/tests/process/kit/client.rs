@@ -26,7 +26,7 @@ pub(crate) enum Swap {
 }
 
 /// Talks to one node as the tests want it: in texts, and with patience.
-pub(crate) struct Client(pub(super) NodeClient);
+pub(crate) struct Client(pub(crate) NodeClient);
 
 impl Client {
     /// A client of a node of this machine.
