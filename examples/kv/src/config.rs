@@ -20,8 +20,8 @@ use std::time::Duration;
 use kontiki::NodeId;
 
 use checks::{
-    Urls, check_name, check_ports_apart, count, data_dir, find_self, lease_reads, log_level,
-    members, notify_interval, size, stall_timeout, timing,
+    Urls, check_name, check_ports_apart, count, data_dir, find_self, lease_reads, listen_urls,
+    log_level, members, notify_interval, size, stall_timeout, timing,
 };
 
 pub use error::ConfigError;
@@ -29,7 +29,7 @@ pub use identity::{cluster_id, member_id, restored_cluster_id};
 pub use kontiki_client::{HttpUrl, UrlError};
 pub use list::{MemberList, UrlList};
 pub use period::{Period, PeriodError};
-pub use settings::{ClusterState, LogFormat, Settings};
+pub use settings::{ClusterState, LogFormat, MetricsDetail, Settings};
 
 /// The client port of etcd, and ours.
 pub const CLIENT_PORT: u16 = 2379;
@@ -123,6 +123,10 @@ pub struct ServeConfig {
     pub log_level: String,
     /// How it is logged.
     pub log_format: LogFormat,
+    /// How much is measured.
+    pub metrics: MetricsDetail,
+    /// Where `/metrics` and `/health` are served beside the client port.
+    pub listen_metrics_urls: Vec<HttpUrl>,
     /// Where every step of the consensus is recorded.
     pub trace: Option<PathBuf>,
 }
@@ -215,6 +219,8 @@ impl ServeConfig {
             ),
             log_level: log_level(settings.log_level)?,
             log_format: settings.log_format.unwrap_or_default(),
+            metrics: settings.metrics.unwrap_or_default(),
+            listen_metrics_urls: listen_urls("listen-metrics-urls", settings.listen_metrics_urls)?,
             trace: settings.trace,
         })
     }
@@ -277,6 +283,10 @@ impl ServeConfig {
             )),
             log_level: Some(self.log_level.clone()),
             log_format: Some(self.log_format),
+            metrics: Some(self.metrics),
+            listen_metrics_urls: Some(self.listen_metrics_urls.clone())
+                .filter(|urls| !urls.is_empty())
+                .map(UrlList),
             trace: self.trace.clone(),
         }
     }

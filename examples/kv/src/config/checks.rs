@@ -29,12 +29,7 @@ impl Urls {
             Some(UrlList(urls)) => urls,
             None => vec![HttpUrl::localhost(port)],
         };
-        check_urls(listen_name, &listen)?;
-        for url in &listen {
-            if url.bind_address().is_none() {
-                return Err(ConfigError::ListenOnName { setting: listen_name, url: url.clone() });
-            }
-        }
+        check_listen(listen_name, &listen)?;
         let advertise = match advertise {
             Some(UrlList(urls)) => urls,
             None => match listen.iter().find(|url| url.is_everywhere()) {
@@ -52,6 +47,24 @@ impl Urls {
                 Err(ConfigError::AdvertiseEverywhere { setting: advertise_name, url: url.clone() })
             }
         }
+    }
+}
+
+/// Where to listen; nowhere unless it is said.
+pub(super) fn listen_urls(
+    setting: &'static str,
+    urls: Option<UrlList>,
+) -> Result<Vec<HttpUrl>, ConfigError> {
+    let Some(UrlList(urls)) = urls else { return Ok(Vec::new()) };
+    check_listen(setting, &urls)?;
+    Ok(urls)
+}
+
+fn check_listen(setting: &'static str, urls: &[HttpUrl]) -> Result<(), ConfigError> {
+    check_urls(setting, urls)?;
+    match urls.iter().find(|url| url.bind_address().is_none()) {
+        None => Ok(()),
+        Some(url) => Err(ConfigError::ListenOnName { setting, url: url.clone() }),
     }
 }
 

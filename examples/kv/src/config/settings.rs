@@ -137,6 +137,14 @@ pub struct Settings {
     #[arg(long, env = "KONTIKI_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
 
+    /// How much is measured: extensive has the latency of every method too [default: basic]
+    #[arg(long, env = "KONTIKI_METRICS", value_name = "DETAIL")]
+    pub metrics: Option<MetricsDetail>,
+
+    /// Where to serve /metrics and /health beside the client URLs [default: nowhere]
+    #[arg(long, env = "KONTIKI_LISTEN_METRICS_URLS", value_name = "URLS")]
+    pub listen_metrics_urls: Option<UrlList>,
+
     /// Append every step of the consensus to this file, a line of JSON each [default: none]
     #[arg(long, env = "KONTIKI_TRACE", value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -162,6 +170,17 @@ pub enum LogFormat {
     Human,
     /// One object for each event.
     Json,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MetricsDetail {
+    /// What costs next to nothing.
+    #[default]
+    Basic,
+    /// The latency of every method too.
+    Extensive,
 }
 
 impl Settings {
@@ -225,6 +244,8 @@ impl Settings {
             experimental_watch_progress_notify_interval,
             log_level,
             log_format,
+            metrics,
+            listen_metrics_urls,
             trace,
         )
     }

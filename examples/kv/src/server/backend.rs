@@ -9,6 +9,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
 use super::lessor::Lessor;
+use super::metrics::Metrics;
 use super::watch::Hub;
 use crate::config::ServeConfig;
 use crate::proto::etcdserverpb::alarm_request::AlarmAction;
@@ -33,6 +34,7 @@ pub(super) struct Backend {
     pub(super) hub: Arc<Hub>,
     pub(super) config: Arc<ServeConfig>,
     pub(super) lessor: Lessor,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 impl Backend {
@@ -108,6 +110,15 @@ impl Backend {
     }
 
     async fn replicate(&self, action: Action) -> Result<Answer, Status> {
+        let proposing = self.metrics.proposing();
+        let outcome = self.propose_until_told(action).await;
+        if matches!(&outcome, Err(status) if status.code() == Code::Unavailable) {
+            proposing.failed();
+        }
+        outcome
+    }
+
+    async fn propose_until_told(&self, action: Action) -> Result<Answer, Status> {
         let command = encode(action);
         if command.len() > self.config.max_request_bytes {
             return Err(KvError::RequestTooLarge.into());
@@ -164,6 +175,13 @@ impl Backend {
     }
 
     async fn permit(&self, consistency: Consistency) -> Result<ReadPermit, Status> {
+        let began = std::time::Instant::now();
+        let permit = self.permit_until_told(consistency).await;
+        self.metrics.on_read(began, &permit);
+        permit
+    }
+
+    async fn permit_until_told(&self, consistency: Consistency) -> Result<ReadPermit, Status> {
         let deadline = self.deadline();
         loop {
             let outcome = timeout_at(deadline, self.node.read(consistency)).await;

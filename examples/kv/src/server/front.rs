@@ -4,23 +4,30 @@
 //! ```text
 //!   HTTP/2, application/grpc ───────────────▶ services
 //!   /v3/…, /v3beta/… ─▶ gateway ────────────▶ services
-//!   /health, /livez, /readyz, /version ─────▶ pages
+//!   /metrics, /health, /livez, /readyz, /version ─▶ pages, which can have ports of their own too
 //! ```
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tonic::body::Body;
+use tonic::transport::Server;
 use tower::{Layer, Service};
 
 use super::backend::Backend;
+use super::connections;
+use super::counted::Counted;
 use super::gateway::Gateway;
 use super::health;
 use super::maintenance::API_VERSION;
+use super::metrics;
 use super::page::{self, JSON, page};
 
 /// What scripts of other sites may do, which is what etcd allows by default.
@@ -46,6 +53,28 @@ impl Front {
     }
 }
 
+/// Serves the pages alone, until `ended` changes.
+pub(super) async fn serve_pages(
+    backend: Backend,
+    listeners: Vec<TcpListener>,
+    mut ended: watch::Receiver<()>,
+) {
+    if listeners.is_empty() {
+        return;
+    }
+    let front = Front::new(backend);
+    let pages = tower::service_fn(move |request: Request<Body>| {
+        let front = front.clone();
+        async move { Ok::<_, Infallible>(front.0.page(request.method(), request.uri()).await) }
+    });
+    let ended = async move { drop(ended.changed().await) };
+    let server = Server::builder().accept_http1(true);
+    let served = server.serve_with_incoming_shutdown(pages, connections(listeners), ended);
+    if let Err(error) = served.await {
+        tracing::error!(%error, "metrics are no longer served");
+    }
+}
+
 impl<S> Layer<S> for Front {
     type Service = Door<S>;
 
@@ -62,13 +91,13 @@ pub(super) struct Door<S> {
 
 impl<S> Service<Request<Body>> for Door<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error: std::fmt::Display>
+    S: Service<Request<Body>, Response = Response<Counted>, Error: std::fmt::Display>
         + Clone
         + Send
         + 'static,
     S::Future: Send + Unpin,
 {
-    type Response = Response<Body>;
+    type Response = Response<Counted>;
     type Error = S::Error;
     type Future = Answering<S::Future>;
 
@@ -100,14 +129,17 @@ pub(super) enum Answering<F> {
 
 impl<F, E> Future for Answering<F>
 where
-    F: Future<Output = Result<Response<Body>, E>> + Unpin,
+    F: Future<Output = Result<Response<Counted>, E>> + Unpin,
 {
-    type Output = Result<Response<Body>, E>;
+    type Output = Result<Response<Counted>, E>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self {
             Self::Grpc(answering) => Pin::new(answering).poll(context),
-            Self::Http(answering) => answering.as_mut().poll(context).map(Ok),
+            Self::Http(answering) => {
+                let response = ready!(answering.as_mut().poll(context));
+                Poll::Ready(Ok(response.map(Counted::no_call)))
+            }
         }
     }
 }
@@ -140,10 +172,15 @@ impl Shared {
         if !is_page(path) {
             return page::not_found();
         }
-        if method != Method::GET {
+        // As etcd, whose page of metrics does not look at the method.
+        if method != Method::GET && path != "/metrics" {
             return page::only_get();
         }
         match path {
+            "/metrics" => match backend.metrics.page(backend) {
+                Ok(text) => page(metrics::KIND, text),
+                Err(error) => page::error(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+            },
             "/version" => page(JSON, version()),
             "/health" => health::health(backend, query).await,
             path => match checks(path) {
@@ -155,7 +192,7 @@ impl Shared {
 }
 
 fn is_page(path: &str) -> bool {
-    matches!(path, "/version" | "/health") || checks(path).is_some()
+    matches!(path, "/version" | "/health" | "/metrics") || checks(path).is_some()
 }
 
 /// The checks of a path: all of a kind, or one of them by its name.

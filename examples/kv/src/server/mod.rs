@@ -10,6 +10,7 @@ mod admin;
 mod authority;
 mod backend;
 mod cluster;
+mod counted;
 mod front;
 mod gateway;
 mod health;
@@ -20,6 +21,7 @@ mod limits;
 mod machine;
 mod maintenance;
 mod members;
+mod metrics;
 mod origin;
 mod page;
 mod publish;
@@ -42,7 +44,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch as channel;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tokio_stream::{StreamExt, StreamMap};
+use tokio_stream::{Stream, StreamExt, StreamMap};
 use tonic::transport::Server;
 
 use crate::config::{ConfigError, HttpUrl, ServeConfig};
@@ -55,10 +57,12 @@ use crate::proto::kontiki::admin_server::{self, AdminServer};
 use crate::store::{self, Store, StoreError, StoreReader};
 use authority::Named;
 use backend::Backend;
+use counted::Counting;
 use front::Front;
 use lessor::Lessor;
 use limits::Limits;
 use machine::Machine;
+use metrics::Metrics;
 use origin::Origin;
 use trace::TraceFile;
 use unknown::Unknown;
@@ -96,12 +100,16 @@ pub enum ServeError {
         /// Why.
         error: io::Error,
     },
-    /// A client address cannot be used.
+    /// An address for clients, or for metrics, cannot be used.
     #[error(
-        "cannot listen on {url} for clients: {error}; is another process using the port? Give \
-         another with --listen-client-urls"
+        "cannot listen on {url} for {whom}: {error}; is another process using the port? Give \
+         another with --{setting}"
     )]
     Listen {
+        /// Who is to be served there.
+        whom: &'static str,
+        /// The setting that names it.
+        setting: &'static str,
         /// The address.
         url: HttpUrl,
         /// Why.
@@ -174,7 +182,9 @@ pub enum ServeError {
 /// # Errors
 /// See [`ServeError`]: what to do is in the message.
 pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
-    let listeners = listen(&config).await?;
+    let listeners = listen("clients", "listen-client-urls", &config.listen_client_urls).await?;
+    let metrics_urls = &config.listen_metrics_urls;
+    let pages = listen("metrics", "listen-metrics-urls", metrics_urls).await?;
     let data_dir = config.data_dir.display().to_string();
     std::fs::create_dir_all(&config.data_dir)
         .map_err(|error| ServeError::DataDir { path: data_dir.clone(), error })?;
@@ -196,7 +206,8 @@ pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<
         tracing::warn!("{repair}");
     }
     let (lessor, asked) = Lessor::new(reader.clone(), config.lease_checkpoint_interval);
-    let node = opened.start(Machine { store, lessor: lessor.clone() })?;
+    let (node, meters) = opened.start_metered(Machine { store, lessor: lessor.clone() })?;
+    let metrics = Arc::new(Metrics::new(SERVICES, config.metrics, meters, &reader));
     let config = Arc::new(config);
     let hub = Hub::new(reader.clone());
     let watching = tokio::spawn(Arc::clone(&hub).run());
@@ -208,9 +219,11 @@ pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<
         hub: Arc::clone(&hub),
         config: Arc::clone(&config),
         lessor,
+        metrics,
     };
 
     let (ending, mut ended) = channel::channel(());
+    tokio::spawn(front::serve_pages(backend.clone(), pages, ended.clone()));
     let ended = async move { drop(ended.changed().await) };
     let mut served = tokio::spawn(serve(backend.clone(), listeners, ended));
     let published = tokio::spawn(publish::publish(backend.clone()));
@@ -300,14 +313,19 @@ fn log_dir(config: &ServeConfig) -> PathBuf {
     config.data_dir.join("raft")
 }
 
-async fn listen(config: &ServeConfig) -> Result<Vec<TcpListener>, ServeError> {
+async fn listen(
+    whom: &'static str,
+    setting: &'static str,
+    urls: &[HttpUrl],
+) -> Result<Vec<TcpListener>, ServeError> {
     let mut listeners = Vec::new();
-    for url in &config.listen_client_urls {
+    for url in urls {
         let bound = match url.bind_address() {
             Some(address) => TcpListener::bind(address).await,
             None => TcpListener::bind(url.authority()).await,
         };
-        listeners.push(bound.map_err(|error| ServeError::Listen { url: url.clone(), error })?);
+        let failed = |error| ServeError::Listen { whom, setting, url: url.clone(), error };
+        listeners.push(bound.map_err(failed)?);
     }
     Ok(listeners)
 }
@@ -346,12 +364,11 @@ async fn serve(
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_service_status("", tonic_health::ServingStatus::Serving).await;
     let message_bytes_max = backend.message_bytes_max();
-    let connections = listeners.into_iter().map(Connections::from).enumerate();
-    let connections: StreamMap<usize, Connections> = connections.collect();
-    let incoming = connections.map(|(_, connection)| connection.map(Named::new));
+    let incoming = connections(listeners).map(|connection| connection.map(Named::new));
     Server::builder()
         .accept_http1(true)
         .layer(Front::new(backend.clone()))
+        .layer(Counting(Arc::clone(&backend.metrics.calls)))
         .layer(Unknown { services: SERVICES })
         .layer(Limits { message_bytes_max })
         .add_service(
@@ -371,6 +388,12 @@ async fn serve(
         .add_service(health_service)
         .serve_with_incoming_shutdown(incoming, stop)
         .await
+}
+
+/// What all of them accept.
+fn connections(listeners: Vec<TcpListener>) -> impl Stream<Item = <Connections as Stream>::Item> {
+    let connections = listeners.into_iter().map(Connections::from).enumerate();
+    connections.collect::<StreamMap<usize, Connections>>().map(|(_, connection)| connection)
 }
 
 fn list(urls: &[HttpUrl]) -> String {

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use super::base::Base;
 use super::error::StoreError;
 use super::flush::flush;
+use super::meter::StoreMeter;
 use super::state::State;
 use super::sweep;
 use super::tables::Tables;
@@ -47,6 +48,7 @@ pub(super) struct Shared {
     pub progress: watch::Sender<Progress>,
     /// The newest revision, told when readers can see it.
     pub newest: watch::Sender<i64>,
+    pub meter: StoreMeter,
 }
 
 #[derive(Default)]
@@ -63,7 +65,8 @@ impl Shared {
         let progress = watch::Sender::new(Progress::from(&*state.base));
         let newest = watch::Sender::new(state.mark.revision);
         let (control, changed) = (Mutex::default(), Condvar::new());
-        Self { state: RwLock::new(state), control, changed, progress, newest }
+        let meter = StoreMeter::new();
+        Self { state: RwLock::new(state), control, changed, progress, newest, meter }
     }
 
     pub fn read(&self) -> RwLockReadGuard<'_, State> {
@@ -251,10 +254,12 @@ fn work(shared: &Shared, turn: Turn) -> Result<bool, StoreError> {
     let new = match &frozen {
         Some(frozen) => {
             wait_for_merges(&base.tables, || shared.is_over(&base));
+            let _timed = shared.meter.commits.start_timer();
             flush(&base, frozen)?
         }
         None if sweep::is_due(&base) => {
             wait_for_merges(&base.tables, || shared.is_over(&base));
+            let _timed = shared.meter.commits.start_timer();
             sweep::step(&base, sweep::STEP_CHANGES)?
         }
         None => return Ok(false),

@@ -31,6 +31,7 @@ mod hash;
 mod history;
 mod keeper;
 mod lease;
+mod meter;
 mod range;
 mod reader;
 mod scan;
@@ -59,6 +60,7 @@ pub use error::{Failure, KvError, SnapshotError, StoreError};
 pub use format::KEY_BYTES_MAX;
 pub use keeper::Progress;
 pub use lease::{LEASE_TTL_MAX, Lease, Leases};
+pub use meter::StoreMeter;
 pub use reader::{Events, Most, Size, StateHash, StoreReader};
 pub use snapshot::{RevisionBump, SnapshotStatus, snapshot_status};
 pub use txn::{is_serializable, only_reads};
@@ -148,6 +150,7 @@ impl Store {
         entries: &[Entry],
         responses: &mut Vec<Response>,
     ) -> Result<(), StoreError> {
+        let earlier = responses.len();
         let mut state = self.shared.write();
         let compacted = state.mark.compacted;
         for entry in entries {
@@ -162,6 +165,7 @@ impl Store {
         let revision = state.mark.revision;
         drop(state);
         self.shared.tell(revision);
+        self.shared.meter.on_applied(&responses[earlier..]);
         if is_full || is_compaction {
             self.shared.demand_flush();
         }

@@ -15,6 +15,7 @@ use super::format::{Change, Revision};
 use super::hash;
 use super::keeper::{Progress, Shared};
 use super::lease::{Lease, Leases};
+use super::meter::StoreMeter;
 use super::range::{self, key_value};
 use super::snapshot::Outgoing;
 use super::span::Span;
@@ -40,6 +41,7 @@ impl StoreReader {
     /// # Errors
     /// The revision is compacted or in the future, or the store failed.
     pub fn range(&self, request: &RangeRequest) -> Result<RangeResponse, Failure> {
+        self.0.meter.ranges.inc();
         let cut = {
             let state = self.0.read();
             let at = state.readable(request.revision)?;
@@ -94,6 +96,11 @@ impl StoreReader {
     /// How far flushing and the deletion of compacted versions are.
     pub fn progress(&self) -> watch::Receiver<Progress> {
         self.0.progress.subscribe()
+    }
+
+    /// What the store has done since it was opened.
+    pub fn meter(&self) -> &StoreMeter {
+        &self.0.meter
     }
 
     /// The alarms that stand, on every member alike: by kind, then by member.

@@ -22,6 +22,7 @@ mod files;
 mod history;
 mod kit;
 mod membership;
+mod pages;
 mod partitions;
 mod pauses;
 mod refusals;

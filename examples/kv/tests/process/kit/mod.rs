@@ -8,6 +8,7 @@ mod node;
 mod operator;
 mod ports;
 pub(crate) mod turn;
+pub(crate) mod web;
 
 use std::time::Duration;
 
