@@ -17,6 +17,7 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
+use crate::lease_call::{self, LeaseCall};
 use crate::member_call::{MemberCall, members};
 
 /// No request takes so long.
@@ -34,6 +35,7 @@ pub enum Call {
     Status(StatusRequest),
     Alarm(AlarmRequest),
     Member(MemberCall),
+    Lease(LeaseCall),
     /// A message of any bytes to any path.
     Raw(&'static str, Bytes),
 }
@@ -58,6 +60,7 @@ from! {
     Status(StatusRequest),
     Alarm(AlarmRequest),
     Member(MemberCall),
+    Lease(LeaseCall),
 }
 
 /// What is said beside the request.
@@ -107,6 +110,9 @@ pub async fn ids(channel: &Channel) -> Ids {
 impl Call {
     /// Sends the request to the server that has these ids.
     pub async fn ask(&self, channel: &Channel, metadata: Metadata, ids: Ids) -> Answer {
+        if let Self::Lease(LeaseCall::KeepAlive(leases)) = self {
+            return lease_call::keep_alive(channel, leases, ids).await;
+        }
         let (path, message) = self.wire(ids);
         let answer = match send(channel, path, message, metadata).await {
             Ok(answer) => answer,
@@ -132,6 +138,7 @@ impl Call {
             }),
             Self::Alarm(_) => show(answer, ids, |alarm: &mut AlarmResponse| &mut alarm.header),
             Self::Member(call) => call.show(answer, ids),
+            Self::Lease(call) => call.show(answer, ids),
             Self::Raw(..) => Answer::told(format!("{answer:?}")),
         }
     }
@@ -147,17 +154,23 @@ impl Call {
             Self::Status(request) => ("/etcdserverpb.Maintenance/Status", encode(request)),
             Self::Alarm(request) => ("/etcdserverpb.Maintenance/Alarm", encode(request)),
             Self::Member(call) => call.wire(ids),
+            Self::Lease(call) => call.wire(),
             Self::Raw(path, message) => (path, message.clone()),
         }
     }
 }
 
 impl Answer {
-    fn told(text: String) -> Self {
+    pub fn told(text: String) -> Self {
         Self { text, revision: None, newest: None, is_broken: false }
     }
 
-    fn refused(status: &Status) -> Self {
+    /// What was told before it.
+    pub fn behind(self, before: String) -> Self {
+        Self { text: before + &self.text, ..self }
+    }
+
+    pub fn refused(status: &Status) -> Self {
         let text = format!("{:?}: {}", status.code(), status.message());
         let is_broken = matches!(status.code(), Code::Unknown | Code::Unavailable);
         Self { is_broken, ..Self::told(text) }
@@ -233,7 +246,7 @@ async fn send(
 }
 
 /// Messages as bytes: so that they need not be what the path expects.
-struct Whole;
+pub struct Whole;
 
 impl Codec for Whole {
     type Encode = Bytes;

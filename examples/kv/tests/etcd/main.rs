@@ -16,6 +16,7 @@
 mod call;
 mod etcdctl;
 mod known;
+mod lease_call;
 mod member_call;
 mod pair;
 mod requests;

@@ -21,6 +21,7 @@ mod failover;
 mod files;
 mod history;
 mod kit;
+mod leases;
 mod membership;
 mod pages;
 mod partitions;

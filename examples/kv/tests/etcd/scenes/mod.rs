@@ -9,6 +9,7 @@ mod compact;
 mod delete;
 mod duplicates;
 mod fresh;
+mod lease;
 mod limits;
 mod members;
 mod put;
@@ -35,12 +36,14 @@ pub async fn play(pair: &mut Pair) {
     alarms::play(pair).await;
     compact::play(pair).await;
     random::play(pair).await;
+    lease::play(pair).await;
 
     members::play(pair).await;
 
     pair.scene("after a crash");
     pair.restart().await;
     members::after(pair).await;
+    lease::after(pair).await;
     pair.dump_history(random::HISTORY).await;
     compact::around(pair).await;
     pair.ask(crate::requests::put("after", "the crash")).await;

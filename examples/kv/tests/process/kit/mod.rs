@@ -2,6 +2,7 @@
 
 mod client;
 mod cluster;
+mod lease;
 mod load;
 pub(crate) mod namespace;
 mod node;
