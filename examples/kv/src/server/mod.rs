@@ -11,6 +11,7 @@ mod authority;
 mod backend;
 mod cluster;
 mod counted;
+mod election;
 mod front;
 mod gateway;
 mod health;
@@ -18,6 +19,8 @@ mod kv;
 mod lease;
 mod lessor;
 mod limits;
+mod line;
+mod lock;
 mod machine;
 mod maintenance;
 mod members;
@@ -54,6 +57,8 @@ use crate::proto::etcdserverpb::lease_server::{self, LeaseServer};
 use crate::proto::etcdserverpb::maintenance_server::{self, MaintenanceServer};
 use crate::proto::etcdserverpb::watch_server::{self, WatchServer};
 use crate::proto::kontiki::admin_server::{self, AdminServer};
+use crate::proto::v3electionpb::election_server::{self, ElectionServer};
+use crate::proto::v3lockpb::lock_server::{self, LockServer};
 use crate::store::{self, Store, StoreError, StoreReader};
 use authority::Named;
 use backend::Backend;
@@ -85,6 +90,8 @@ const SERVICES: &[&str] = &[
     cluster_server::SERVICE_NAME,
     maintenance_server::SERVICE_NAME,
     watch_server::SERVICE_NAME,
+    lock_server::SERVICE_NAME,
+    election_server::SERVICE_NAME,
     admin_server::SERVICE_NAME,
     "grpc.health.v1.Health",
 ];
@@ -384,6 +391,8 @@ async fn serve(
                 .max_decoding_message_size(message_bytes_max)
                 .max_encoding_message_size(usize::MAX),
         )
+        .add_service(LockServer::new(backend.clone()))
+        .add_service(ElectionServer::new(backend.clone()))
         .add_service(AdminServer::new(backend))
         .add_service(health_service)
         .serve_with_incoming_shutdown(incoming, stop)

@@ -84,7 +84,8 @@ impl Hub {
         self.registry().end(&stopped());
     }
 
-    pub(super) fn stopping(&self) -> watch::Receiver<bool> {
+    /// Whether [`end`](Self::end) was called.
+    pub fn stopping(&self) -> watch::Receiver<bool> {
         self.stopping.subscribe()
     }
 

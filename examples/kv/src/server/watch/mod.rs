@@ -10,10 +10,12 @@
 //! registry        all watches, and how far each has come: synced, or behind
 //! hub             reads what happens, once for all
 //! message         replies as messages
+//! follow          a watch of the node's own
 //!
 //! A client that does not read holds up nobody: its watches fall behind, and are brought up from
 //! history when it reads again.
 
+mod follow;
 mod hub;
 mod index;
 mod message;
@@ -45,6 +47,7 @@ use message::Messages;
 use queue::{BOUNDS, Next, Queue};
 use registry::{Create, StreamSlot, Wants};
 
+pub(super) use follow::{Follow, News};
 pub(super) use hub::Hub;
 
 /// After so many election timeouts without a leader streams end that asked for one; as etcd's.
