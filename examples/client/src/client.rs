@@ -48,6 +48,7 @@ pub struct Client {
     endpoints: Arc<[Arc<Endpoint>]>,
     current: Arc<AtomicUsize>,
     timeouts: Timeouts,
+    asks_once: bool,
 }
 
 /// What an attempt at one endpoint came to.
@@ -70,7 +71,7 @@ impl Client {
     /// A client of `endpoints`; connects when it is first asked.
     pub fn new(endpoints: Vec<ClientUrl>, timeouts: Timeouts) -> Self {
         let endpoints = endpoints.into_iter().map(|url| Arc::new(Endpoint::new(url))).collect();
-        Self { endpoints, current: Arc::default(), timeouts }
+        Self { endpoints, current: Arc::default(), timeouts, asks_once: false }
     }
 
     /// The same, with another time for answers.
@@ -79,13 +80,20 @@ impl Client {
         Self { timeouts: Timeouts { command, ..self.timeouts }, ..self.clone() }
     }
 
+    /// The same, treating all calls like writes: for those who check what each single request
+    /// came to.
+    #[must_use]
+    pub fn asking_once(&self) -> Self {
+        Self { asks_once: true, ..self.clone() }
+    }
+
     /// One client for each endpoint, in their order, over the same connections.
     pub fn each(&self) -> impl Iterator<Item = (ClientUrl, Self)> {
         self.endpoints.iter().map(|endpoint| {
             let client = Self {
                 endpoints: [endpoint.clone()].into(),
                 current: Arc::default(),
-                timeouts: self.timeouts,
+                ..self.clone()
             };
             (endpoint.url.clone(), client)
         })
@@ -112,6 +120,7 @@ impl Client {
         F: Future<Output = Result<Response<T>, Status>>,
     {
         let ask = |channel| ask(channel, request.clone());
+        let retry = if self.asks_once { Retry::Never } else { retry };
         let deadline = Instant::now() + self.timeouts.command;
         let mut tried = Tried::new(self.endpoints.len());
         let mut pause = PAUSE_MIN;

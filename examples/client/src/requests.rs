@@ -132,6 +132,17 @@ impl Compare {
 }
 
 impl TxnRequest {
+    /// Writes `new` where the key holds `old`, absent for `None`; reads it where it does not.
+    pub fn swap(key: &Bytes, old: Option<Bytes>, new: Bytes) -> Self {
+        let held = match old {
+            Some(old) => Compare::value(key.clone(), old),
+            None => Compare::create_revision(key.clone(), 0),
+        };
+        Self::when([held])
+            .then(PutRequest::new(key.clone(), new))
+            .otherwise(RangeRequest::key(key.clone()))
+    }
+
     /// Succeeds when all of `compares` hold; without any, always.
     pub fn when(compares: impl IntoIterator<Item = Compare>) -> Self {
         Self { compare: compares.into_iter().collect(), ..Self::default() }

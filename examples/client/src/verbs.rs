@@ -13,7 +13,8 @@ use crate::proto::etcdserverpb::kv_client::KvClient;
 use crate::proto::etcdserverpb::lease_client::LeaseClient;
 use crate::proto::etcdserverpb::maintenance_client::MaintenanceClient;
 use crate::proto::etcdserverpb::{
-    CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse,
+    AlarmRequest, AlarmResponse, CompactionRequest, CompactionResponse, DefragmentRequest,
+    DefragmentResponse, DeleteRangeRequest, DeleteRangeResponse, HashKvRequest, HashKvResponse,
     LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseLeasesRequest,
     LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseTimeToLiveRequest,
     LeaseTimeToLiveResponse, MemberAddRequest, MemberAddResponse, MemberListRequest,
@@ -238,6 +239,39 @@ impl Client {
             statuses.push((endpoint, answer));
         }
         statuses
+    }
+
+    /// The hash of all keys up to a revision, zero for the newest, as the first endpoint that
+    /// answers holds them.
+    ///
+    /// # Errors
+    /// When no endpoint answers, or it refuses.
+    pub async fn hash_kv(&self, revision: i64) -> Result<HashKvResponse, ClientError> {
+        let ask = |channel, request| async move {
+            MaintenanceClient::new(channel).hash_kv(request).await
+        };
+        self.call(Retry::Safe, HashKvRequest { revision }, ask).await
+    }
+
+    /// Asks for alarms, raises one or puts one down, as the request says.
+    ///
+    /// # Errors
+    /// When no endpoint answers, the store refuses, or the outcome is unknown.
+    pub async fn alarm(&self, request: AlarmRequest) -> Result<AlarmResponse, ClientError> {
+        let ask =
+            |channel, request| async move { MaintenanceClient::new(channel).alarm(request).await };
+        self.call(Retry::Never, request, ask).await
+    }
+
+    /// Gives the space back that the first endpoint that can be reached no longer needs.
+    ///
+    /// # Errors
+    /// When no endpoint answers, it refuses, or the outcome is unknown.
+    pub async fn defragment(&self) -> Result<DefragmentResponse, ClientError> {
+        let ask = |channel, request| async move {
+            MaintenanceClient::new(channel).defragment(request).await
+        };
+        self.call(Retry::Never, DefragmentRequest {}, ask).await
     }
 
     /// Makes another member lead. Only the leader does that: the first endpoint that can be

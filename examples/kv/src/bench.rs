@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use kontiki_kv::client::ClientUrl;
+use kontiki_client::ClientUrl;
 
 use crate::cli::{Failure, seconds};
 use load::{Load, Mix};

@@ -20,7 +20,7 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use kontiki_kv::client::{Client, ClientUrl, Timeouts};
+use kontiki_client::{Client, ClientUrl, Timeouts};
 
 pub(crate) use failure::Failure;
 pub(crate) use serve::{serving_runtime, stop_requested};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use kontiki_client::ClientError;
 use kontiki_client::proto::etcdserverpb::{Compare, PutRequest, RangeRequest, TxnRequest};
-use kontiki_client::{ClientError, Retry};
 use tonic::{Code, Status};
 
 use crate::fake::{Answer, Fake};
@@ -173,15 +173,9 @@ async fn without_any_connection_a_call_fails_at_once() {
 
 /// Of what tests and checkers ask: whether this very read was answered.
 #[tokio::test]
-async fn a_read_that_must_not_be_repeated_is_not() {
+async fn whoever_asks_once_is_not_answered_by_a_second_try() {
     let (fake, port) = Fake::start(unavailable()).await;
-    let ask = |channel, request: RangeRequest| async move {
-        kontiki_client::kv(channel).range(request).await
-    };
-    let error = client(&[port], PATIENCE)
-        .call(Retry::Never, RangeRequest::key("key"), ask)
-        .await
-        .expect_err("no answer");
+    let error = client(&[port], PATIENCE).asking_once().get("key").await.expect_err("no answer");
     assert!(matches!(error, ClientError::Unknown { .. }), "{error}");
     assert_eq!(fake.seen(), (1, 0));
 }

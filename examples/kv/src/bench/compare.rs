@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use kontiki_kv::client::ClientUrl;
+use kontiki_client::ClientUrl;
 use serde::Serialize;
 
 use super::load::{self, Load, Mix};

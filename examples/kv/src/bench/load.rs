@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use kontiki_kv::client::ClientUrl;
+use kontiki_client::ClientUrl;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 

@@ -11,7 +11,7 @@ use bytes::{Buf, Bytes};
 use h2::client::SendRequest;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, TE, USER_AGENT};
 use http::{Method, Request, Uri, Version};
-use kontiki_kv::client::ClientUrl;
+use kontiki_client::ClientUrl;
 use tokio::net::TcpStream;
 
 /// Large enough that the receiver never has to announce more in the middle of an answer.

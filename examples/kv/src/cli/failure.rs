@@ -46,8 +46,8 @@ pub(crate) fn complain(message: impl Display) {
 }
 
 /// Every refusal of the library says what to do; it is shown as it is.
-impl From<kontiki_kv::client::ClientError> for Failure {
-    fn from(error: kontiki_kv::client::ClientError) -> Self {
+impl From<kontiki_client::ClientError> for Failure {
+    fn from(error: kontiki_client::ClientError) -> Self {
         Self::new(error)
     }
 }

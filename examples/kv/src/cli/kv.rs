@@ -4,7 +4,7 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use kontiki_kv::client::prefix_end;
+use kontiki_client::prefix_end;
 use kontiki_kv::proto::etcdserverpb::{DeleteRangeRequest, PutRequest, RangeRequest};
 use kontiki_kv::proto::mvccpb::KeyValue;
 

@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use kontiki_kv::admin::Admin;
 use kontiki_kv::config::{HttpUrl, UrlList};
 use kontiki_kv::proto::etcdserverpb::{Member, MemberAddRequest};
 use kontiki_kv::proto::kontiki::member_change::Change;

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use kontiki_kv::client::ClientUrl;
+use kontiki_client::ClientUrl;
+use kontiki_kv::admin::Admin;
 use kontiki_kv::proto::etcdserverpb::StatusResponse;
 use kontiki_kv::proto::kontiki::{InspectResponse, InspectedMember, Progress};
 use serde_json::json;

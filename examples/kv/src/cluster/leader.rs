@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use kontiki_kv::client::{self, ClientUrl, Timeouts};
+use kontiki_client::{Client, ClientUrl, Timeouts};
 use kontiki_kv::config::HttpUrl;
+use kontiki_kv::proto::etcdserverpb::StatusResponse;
 use tokio::sync::mpsc;
-use tonic::transport::Channel;
 
 use super::plan::Plan;
 
@@ -30,15 +30,13 @@ type View = Option<(u64, u64)>;
 /// Tells what changes, from now on.
 pub(super) fn watch(plan: &Plan) -> mpsc::Receiver<Seen> {
     let (sender, receiver) = mpsc::channel(1);
-    let channel = |node: &super::plan::NodePlan| {
-        let endpoint = ClientUrl(HttpUrl::new("127.0.0.1", node.client_port));
-        client::connect_lazy(&endpoint, TIMEOUTS).ok()
-    };
-    let channels: Vec<Channel> = plan.nodes.iter().filter_map(channel).collect();
+    let endpoint =
+        |node: &super::plan::NodePlan| ClientUrl(HttpUrl::new("127.0.0.1", node.client_port));
+    let client = Client::new(plan.nodes.iter().map(endpoint).collect(), TIMEOUTS).asking_once();
     tokio::spawn(async move {
         let mut last = Last::default();
         loop {
-            let views = ask(&channels).await;
+            let views = ask(&client).await;
             for seen in last.changes(&views) {
                 if sender.send(seen).await.is_err() {
                     return;
@@ -50,18 +48,11 @@ pub(super) fn watch(plan: &Plan) -> mpsc::Receiver<Seen> {
     receiver
 }
 
-async fn ask(channels: &[Channel]) -> Vec<View> {
-    let ask_one = |channel: &Channel| tokio::spawn(client::status(channel.clone()));
-    let calls: Vec<_> = channels.iter().map(ask_one).collect();
-    let mut views = Vec::with_capacity(calls.len());
-    for call in calls {
-        let status = match call.await {
-            Ok(Ok(answer)) => Some(answer.into_inner()),
-            Ok(Err(_)) | Err(_) => None,
-        };
-        views.push(status.filter(|s| s.leader != 0).map(|s| (s.leader, s.raft_term)));
-    }
-    views
+async fn ask(client: &Client) -> Vec<View> {
+    let view =
+        |status: StatusResponse| (status.leader != 0).then_some((status.leader, status.raft_term));
+    let statuses = client.statuses().await;
+    statuses.into_iter().map(|(_, status)| status.ok().and_then(view)).collect()
 }
 
 /// What was told last.

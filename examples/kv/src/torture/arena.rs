@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use kontiki_kv::client::{ClientUrl, prefix_end};
-use kontiki_kv::proto::etcdserverpb::maintenance_client::MaintenanceClient;
-use kontiki_kv::proto::etcdserverpb::{HashKvRequest, RangeRequest};
+use kontiki_client::{ClientUrl, prefix_end};
+use kontiki_kv::admin::Admin;
+use kontiki_kv::proto::etcdserverpb::RangeRequest;
 use kontiki_kv::proto::kontiki::InspectResponse;
 use kontiki_kv::proto::mvccpb::KeyValue;
 use rustix::process::Signal;
@@ -183,7 +183,7 @@ impl Arena {
         if !self.nodes[at].is_well() {
             return None;
         }
-        self.nodes[at].client().await.inspect().await.ok()
+        self.nodes[at].client().inspect().await.ok()
     }
 
     /// Who leads, as far as anybody says.
@@ -208,12 +208,8 @@ impl Arena {
         let agreed = until("all nodes hold the same", async || {
             let mut states = Vec::new();
             for node in &self.nodes {
-                let mut client = node.client().await;
-                let revision = client.status().await.ok()?.header?.revision;
-                let request = HashKvRequest { revision };
-                let hash = client
-                    .call(async |channel| MaintenanceClient::new(channel).hash_kv(request).await);
-                let said = hash.await.ok()?;
+                let revision = node.client().status().await.ok()?.header?.revision;
+                let said = node.client().hash_kv(revision).await.ok()?;
                 states.push(((revision, said.compact_revision), said.hash));
             }
             // A compaction is no revision, and changes what is hashed.
@@ -239,7 +235,7 @@ impl Arena {
         prefix: &str,
     ) -> Result<BTreeMap<String, KeyValue>, Failure> {
         const PAGE: i64 = 500;
-        let mut client = self.nodes[at].client().await;
+        let client = self.nodes[at].client();
         let mut request = RangeRequest {
             key: prefix.to_owned().into(),
             range_end: prefix_end(prefix.as_bytes()).into(),

@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::time::Duration;
 
+use kontiki_client::{Client, ClientError, Timeouts};
+use kontiki_kv::admin::Admin;
 use kontiki_kv::backup::Backup;
-use kontiki_kv::client::{Client, ClientError, Timeouts};
-use kontiki_kv::proto::etcdserverpb::kv_client::KvClient;
 use kontiki_kv::proto::etcdserverpb::{CompactionRequest, PutRequest};
 use kontiki_kv::proto::kontiki::member_change::Change;
 use kontiki_kv::proto::kontiki::{ChangeMembersRequest, MemberChange, NewMember};
@@ -113,9 +113,8 @@ impl Arena {
     /// Writes large values, so that the room ends that the node took beforehand.
     fn fatten(&self, except: usize) -> tokio::task::JoinHandle<()> {
         let node = &self.nodes[(except + 1) % self.nodes.len()];
-        let client = node.new_client();
+        let client = node.client().clone();
         tokio::spawn(async move {
-            let Ok(mut client) = client else { return };
             for number in 0_u64.. {
                 let (key, value) = (format!("fat/{}", number % 4), vec![number as u8; 512 << 10]);
                 let request = PutRequest { key: key.into(), value: value.into(), ..<_>::default() };
@@ -295,9 +294,8 @@ impl Arena {
         }
         let at = self.leader().await.unwrap_or(0);
         let request = CompactionRequest { revision, physical: false };
-        let mut client = self.nodes[at].new_client()?;
-        let answer = client.call(async |channel| KvClient::new(channel).compact(request).await);
-        Ok(vec![if answer.await.is_ok() { "done" } else { "refused or unknown" }])
+        let answer = self.nodes[at].client().compact(request).await;
+        Ok(vec![if answer.is_ok() { "done" } else { "refused or unknown" }])
     }
 
     /// A backup has to be whole, if it is given.

@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kontiki_kv::client::{ClientUrl, NodeClient, Timeouts};
+use kontiki_client::{Client, ClientUrl, Timeouts};
 use kontiki_kv::config::HttpUrl;
-use tokio::sync::{Mutex, MutexGuard};
 
 use super::disk::SmallDisk;
 use super::traces::Traces;
@@ -47,7 +46,7 @@ pub(crate) struct Node {
     /// Its data are there, if not in the directory itself.
     pub(crate) disk: Option<SmallDisk>,
     pub(crate) process: Option<Process>,
-    client: Mutex<NodeClient>,
+    client: Client,
     pub(crate) is_paused: bool,
 }
 
@@ -68,7 +67,7 @@ impl Node {
             joins: false,
             disk: None,
             process: None,
-            client: Mutex::new(NodeClient::new(&url, TIMEOUTS).map_err(Failure::new)?),
+            client: Client::new(vec![url], TIMEOUTS).asking_once(),
             is_paused: false,
         })
     }
@@ -87,14 +86,9 @@ impl Node {
         ClientUrl(HttpUrl::new("127.0.0.1", self.client_port))
     }
 
-    /// Who asks it, one question at a time.
-    pub(crate) async fn client(&self) -> MutexGuard<'_, NodeClient> {
-        self.client.lock().await
-    }
-
-    /// Another one.
-    pub(crate) fn new_client(&self) -> Result<NodeClient, Failure> {
-        NodeClient::new(&self.client_url(), TIMEOUTS).map_err(Failure::new)
+    /// Who asks it, each question once.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Runs and is not paused.

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use kontiki_kv::client::{Client, prefix_end};
+use kontiki_client::{Client, prefix_end};
 use kontiki_kv::proto::etcdserverpb::DeleteRangeRequest;
 use tokio::time::sleep;
 

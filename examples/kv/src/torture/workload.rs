@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use kontiki_kv::client::{ClientUrl, Fault};
+use kontiki_client::{ClientError, ClientUrl};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use tokio::sync::watch;
@@ -180,11 +180,11 @@ impl Notes {
         self.last_write = Instant::now();
     }
 
-    fn on_fault(&mut self, fault: &Fault) {
+    fn on_fault(&mut self, fault: &ClientError) {
         match fault {
-            Fault::NotSent(_) => self.counts.not_sent += 1,
-            Fault::Refused(_) => self.counts.refused += 1,
-            Fault::Unknown(_) => self.counts.unknown += 1,
+            ClientError::Unreachable(_) => self.counts.not_sent += 1,
+            ClientError::Refused(_) => self.counts.refused += 1,
+            ClientError::Unknown { .. } => self.counts.unknown += 1,
         }
     }
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use kontiki_kv::proto::kontiki::member_change::Change;
 
 use crate::kit::{
-    Client, Cluster, Fault, Load, Node, Serve, add_voter, lost_or_doubled, ports, set_address,
-    until,
+    Client, ClientError, Cluster, Load, Node, Serve, add_voter, lost_or_doubled, ports,
+    set_address, until,
 };
 use crate::refusals::assert_refused;
 
@@ -143,7 +143,7 @@ async fn a_node_that_was_removed_while_it_was_down_learns_it() {
     }
     let again = add_voter(ids[gone], cluster.nodes[gone].serve.peer_url());
     let fault = cluster.client(leader).change(&[again]).await.expect_err("its id is used up");
-    assert!(matches!(&fault, Fault::Refused(_)), "{fault}");
+    assert!(matches!(&fault, ClientError::Refused(_)), "{fault}");
     let after = cluster.client(leader).inspect().await.expect("it answers").term;
     assert_eq!(after, term, "a node that is no member disturbed the others");
 }
@@ -235,13 +235,13 @@ async fn changes_that_make_no_sense_are_refused() {
     ] {
         let fault = client.change(&changes).await.expect_err("it makes no sense");
         assert!(
-            matches!(&fault, Fault::Refused(status) if status.message().contains(expected)),
+            matches!(&fault, ClientError::Refused(status) if status.message().contains(expected)),
             "{changes:?}: {fault}"
         );
     }
     let fault = client.transfer(Some(FIFTH)).await.expect_err("nobody");
     assert!(
-        matches!(&fault, Fault::Refused(status) if status.message().contains("bad leader")),
+        matches!(&fault, ClientError::Refused(status) if status.message().contains("bad leader")),
         "{fault}"
     );
     let after = client.inspect().await.expect("it answers").membership_index;

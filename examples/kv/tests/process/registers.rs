@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::history::{Action, Operation, Value, check};
-use crate::kit::{Client, Cluster, ELECTION_MS, Fault, Node, Swap, rounds, seed, text};
+use crate::kit::{Client, ClientError, Cluster, ELECTION_MS, Node, Swap, rounds, seed, text};
 
 const CLIENTS: usize = 6;
 const KEYS: usize = 4;
@@ -193,11 +193,11 @@ impl One {
         key: &str,
         value: String,
         last: Value,
-    ) -> Result<Action, (Option<Action>, Fault)> {
-        let maybe = |action: Action, fault: Fault| match fault {
-            Fault::NotSent(_) => (None, fault),
-            Fault::Unknown(_) => (Some(action), fault),
-            Fault::Refused(status) => panic!("refused: {status}"),
+    ) -> Result<Action, (Option<Action>, ClientError)> {
+        let maybe = |action: Action, fault: ClientError| match fault {
+            ClientError::Unreachable(_) => (None, fault),
+            ClientError::Unknown { .. } => (Some(action), fault),
+            ClientError::Refused(status) => panic!("refused: {status}"),
         };
         match self.random.random_range(0..10) {
             0..5 => match client.get(key).await {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::task::JoinSet;
 
-use crate::kit::{Cluster, Fault, Swap};
+use crate::kit::{ClientError, Cluster, Swap};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn any_node_reads_what_any_node_wrote() {
@@ -83,10 +83,10 @@ async fn values_up_to_the_limit_are_replicated() {
         client.put_surely(&format!("large{number}"), vec![b'a' + number; largest]).await;
     }
     let refusal = client.put("larger", vec![b'x'; 3 << 19]).await.expect_err("over the limit");
-    let Fault::Refused(status) = refusal else { panic!("{refusal:?}") };
+    let ClientError::Refused(status) = refusal else { panic!("{refusal:?}") };
     assert_eq!(status.message(), "etcdserver: request is too large");
     let refusal = client.put("", "value").await.expect_err("no key");
-    let Fault::Refused(status) = refusal else { panic!("{refusal:?}") };
+    let ClientError::Refused(status) = refusal else { panic!("{refusal:?}") };
     assert_eq!(status.message(), "etcdserver: key is not provided");
 
     trio.kill_all();

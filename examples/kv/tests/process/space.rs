@@ -2,13 +2,11 @@
 //! operator has a way back.
 
 use kontiki_kv::proto::etcdserverpb::alarm_request::AlarmAction;
-use kontiki_kv::proto::etcdserverpb::maintenance_client::MaintenanceClient;
 use kontiki_kv::proto::etcdserverpb::{
-    AlarmMember, AlarmRequest, AlarmType, CompactionRequest, DefragmentRequest, DeleteRangeRequest,
-    kv_client::KvClient,
+    AlarmMember, AlarmRequest, AlarmType, CompactionRequest, DeleteRangeRequest,
 };
 
-use crate::kit::{Client, Cluster, Fault, until};
+use crate::kit::{Client, ClientError, Cluster, until};
 
 const QUOTA_BYTES: usize = 4 << 20;
 const VALUE_BYTES: usize = 64 << 10;
@@ -29,37 +27,28 @@ impl Client {
     async fn alarms(&mut self, action: AlarmAction, member_id: u64) -> Vec<AlarmMember> {
         let (action, alarm) = (action.into(), AlarmType::Nospace.into());
         let request = AlarmRequest { action, member_id, alarm };
-        let asking =
-            self.0.call(async |channel| MaintenanceClient::new(channel).alarm(request).await);
-        asking.await.expect("there is a quorum").alarms
+        self.0.alarm(request).await.expect("there is a quorum").alarms
     }
 
     async fn defragment(&mut self) {
-        let asking = self.0.call(async |channel| {
-            MaintenanceClient::new(channel).defragment(DefragmentRequest {}).await
-        });
-        asking.await.expect("it works without the others");
+        self.0.defragment().await.expect("it works without the others");
     }
 
     async fn compact(&mut self, revision: i64) {
         let request = CompactionRequest { revision, physical: false };
-        let asking = self.0.call(async |channel| KvClient::new(channel).compact(request).await);
-        asking.await.expect("compaction is how one gets out of it");
+        self.0.compact(request).await.expect("compaction is how one gets out of it");
     }
 
     async fn delete(&mut self, key: &str) -> i64 {
-        let key = key.to_owned().into();
-        let request = DeleteRangeRequest { key, ..DeleteRangeRequest::default() };
-        let asking =
-            self.0.call(async |channel| KvClient::new(channel).delete_range(request).await);
-        asking.await.expect("deletions are how one gets out of it").deleted
+        let request = DeleteRangeRequest::key(key.to_owned());
+        self.0.delete(request).await.expect("deletions are how one gets out of it").deleted
     }
 }
 
 /// That a node takes no put, with etcd's code and words.
 async fn assert_full(cluster: &Cluster, at: usize) {
     match cluster.client(at).put("small", "x").await {
-        Err(Fault::Refused(status)) => {
+        Err(ClientError::Refused(status)) => {
             assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status}");
             assert_eq!(status.message(), "etcdserver: mvcc: database space exceeded");
         }
@@ -87,7 +76,7 @@ async fn a_full_node_stops_the_writes_of_all_until_there_is_space_again() {
         let key = format!("key {}", count % 7);
         match cluster.client(count % 3).put(&key, noise(count as u64)).await {
             Ok(_) => count += 1,
-            Err(Fault::Refused(status)) => break status,
+            Err(ClientError::Refused(status)) => break status,
             Err(fault) => panic!("nothing was done to the cluster: {fault}"),
         }
         assert!(count < 4 * QUOTA_BYTES / VALUE_BYTES, "the quota is never reached");
@@ -110,7 +99,7 @@ async fn a_full_node_stops_the_writes_of_all_until_there_is_space_again() {
     disarm(&cluster).await;
     until("it comes again", async || {
         let put = cluster.client(0).put("key 0", noise(1000)).await;
-        matches!(put, Err(Fault::Refused(_))).then_some(())
+        matches!(put, Err(ClientError::Refused(_))).then_some(())
     })
     .await;
     assert_all_say_so(&cluster).await;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use kontiki_kv::client::{self, ClientUrl, Timeouts};
+use kontiki_client::{Client, ClientUrl, Timeouts};
 use kontiki_kv::config::HttpUrl;
 
 use super::{CompareArgs, Kind};
@@ -88,8 +88,8 @@ impl System {
                     tokio::net::TcpStream::connect(authority).await.ok().map(|_| true)?
                 }
                 Kind::Etcd | Kind::Kontiki => {
-                    let channel = client::connect_lazy(&node.endpoint, TIMEOUTS).ok()?;
-                    let status = client::status(channel).await.ok()?.into_inner();
+                    let client = Client::new(vec![node.endpoint.clone()], TIMEOUTS);
+                    let status = client.asking_once().status().await.ok()?;
                     let member_id = status.header.map_or(0, |header| header.member_id);
                     if status.leader == 0 {
                         return None;

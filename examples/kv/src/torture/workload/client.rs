@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kontiki_kv::client::{Fault, NodeClient, Timeouts, swap};
+use kontiki_client::{Client, ClientError, Timeouts};
 use kontiki_kv::proto::etcdserverpb::response_op::Response;
-use kontiki_kv::proto::etcdserverpb::{PutRequest, RangeRequest, ResponseHeader};
+use kontiki_kv::proto::etcdserverpb::{PutRequest, RangeRequest, ResponseHeader, TxnRequest};
 use kontiki_kv::proto::mvccpb::KeyValue;
 use raft_testkit::history::register::{Input, Output};
 use rand::RngExt;
@@ -37,7 +37,7 @@ pub(super) struct One {
     epoch: u64,
     /// How many keys it has written once in this epoch.
     once: u64,
-    client: Option<NodeClient>,
+    client: Option<Client>,
     random: Pcg64Mcg,
     shared: Arc<Shared>,
 }
@@ -87,7 +87,7 @@ impl One {
     }
 
     /// A request to one of the keys that all clients share.
-    async fn ask(&mut self, seen: &mut Seen) -> Result<(), Fault> {
+    async fn ask(&mut self, seen: &mut Seen) -> Result<(), ClientError> {
         let slot = self.random.random_range(0..2 * KEYS);
         let count = self.shared.requests[slot].fetch_add(1, Ordering::SeqCst);
         let kind = if slot < KEYS { "value" } else { "list" };
@@ -124,7 +124,7 @@ impl One {
             }
             // A read without an answer saw nothing, and so was none.
             Err(fault) => {
-                if input == Input::Read || !matches!(fault, Fault::Unknown(_)) {
+                if input == Input::Read || !matches!(fault, ClientError::Unknown { .. }) {
                     notes.record.history.refused(id);
                 }
                 Err(fault)
@@ -132,9 +132,9 @@ impl One {
         }
     }
 
-    async fn send(&mut self, key: &str, input: &Input<Value>) -> Result<Answer, Fault> {
+    async fn send(&mut self, key: &str, input: &Input<Value>) -> Result<Answer, ClientError> {
         let key_bytes = Bytes::from(key.to_owned());
-        let client = self.client()?;
+        let client = self.client();
         match input {
             Input::Read => {
                 let answer =
@@ -148,7 +148,7 @@ impl One {
             }
             Input::Cas { from, to } => {
                 let old = from.as_ref().map(|value| text(value).into());
-                let answer = client.txn(swap(&key_bytes, old, text(to).into())).await?;
+                let answer = client.txn(TxnRequest::swap(&key_bytes, old, text(to).into())).await?;
                 let found = match answer.responses.into_iter().next().and_then(|it| it.response) {
                     Some(Response::ResponseRange(found)) => value_of(found.kvs),
                     _ => None,
@@ -165,7 +165,7 @@ impl One {
         &mut self,
         phase: &watch::Receiver<Phase>,
         now: Phase,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ClientError> {
         self.once += 1;
         let key = format!("t/{}/once/{}.{}", self.epoch, self.number, self.once);
         let (value, key_bytes) = (self.shared.value(), Bytes::from(key.clone()));
@@ -175,22 +175,22 @@ impl One {
             ..PutRequest::default()
         };
         let floor = self.shared.revision.load(Ordering::SeqCst);
-        match self.client()?.put(put).await {
+        match self.client().put(put).await {
             Ok(answer) => {
                 let revision = answer.header.as_ref().map(|header| header.revision);
                 self.note_revision(&key, floor, answer.header.as_ref());
                 self.acknowledge(Once { key, value, revision });
                 return Ok(());
             }
-            Err(fault @ Fault::Unknown(_)) => self.shared.lock().on_fault(&fault),
+            Err(fault @ ClientError::Unknown { .. }) => self.shared.lock().on_fault(&fault),
             // What was not sent, or was refused, is not written at all.
             Err(fault) => return Err(fault),
         }
         while *phase.borrow() == now {
             (self.at, self.client) = (self.at + 1, None);
             sleep(PAUSE).await;
-            let request = swap(&key_bytes, None, text(&[value]).into());
-            match self.client()?.txn(request).await {
+            let request = TxnRequest::swap(&key_bytes, None, text(&[value]).into());
+            match self.client().txn(request).await {
                 // Who finds it there finds what he wrote himself, or it will show in the end.
                 Ok(_) => {
                     self.acknowledge(Once { key, value, revision: None });
@@ -218,14 +218,12 @@ impl One {
         }
     }
 
-    fn client(&mut self) -> Result<&mut NodeClient, Fault> {
-        if self.client.is_none() {
+    fn client(&mut self) -> &Client {
+        self.client.get_or_insert_with(|| {
             let endpoints = self.shared.endpoints.borrow();
-            let endpoint = &endpoints[self.at % endpoints.len()];
-            let client = NodeClient::new(endpoint, TIMEOUTS).map_err(Fault::NotSent)?;
-            self.client = Some(client);
-        }
-        Ok(self.client.as_mut().expect("it was made"))
+            let endpoint = endpoints[self.at % endpoints.len()].clone();
+            Client::new(vec![endpoint], TIMEOUTS).asking_once()
+        })
     }
 }
 

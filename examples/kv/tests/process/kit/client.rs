@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use kontiki_kv::client::{Fault, NodeClient, Timeouts, swap};
+use kontiki_client::{ClientError, Timeouts};
 use kontiki_kv::proto::etcdserverpb::response_op::Response;
-use kontiki_kv::proto::etcdserverpb::{PutRequest, RangeRequest, RangeResponse, StatusResponse};
+use kontiki_kv::proto::etcdserverpb::{
+    PutRequest, RangeRequest, RangeResponse, StatusResponse, TxnRequest,
+};
 use kontiki_kv::proto::mvccpb::KeyValue;
 use tokio::time::sleep;
 
@@ -25,8 +27,8 @@ pub(crate) enum Swap {
     Found(Option<String>),
 }
 
-/// Talks to one node as the tests want it: in texts, and with patience.
-pub(crate) struct Client(pub(crate) NodeClient);
+/// Talks to one node as the tests want it: in texts, each request once.
+pub(crate) struct Client(pub(crate) kontiki_client::Client);
 
 impl Client {
     /// A client of a node of this machine.
@@ -38,7 +40,7 @@ impl Client {
     pub(crate) fn to(endpoint: &str) -> Self {
         let timeouts = Timeouts { dial: CONNECT_MAX, command: ANSWER_MAX };
         let endpoint = endpoint.parse().expect("an address");
-        Self(NodeClient::new(&endpoint, timeouts).expect("an address"))
+        Self(kontiki_client::Client::new(vec![endpoint], timeouts).asking_once())
     }
 
     /// Gives up on an answer after this time.
@@ -46,7 +48,11 @@ impl Client {
         Self(self.0.within(answer_max))
     }
 
-    pub(crate) async fn put(&mut self, key: &str, value: impl Into<Bytes>) -> Result<i64, Fault> {
+    pub(crate) async fn put(
+        &mut self,
+        key: &str,
+        value: impl Into<Bytes>,
+    ) -> Result<i64, ClientError> {
         let value = value.into();
         let request = PutRequest { key: key.to_owned().into(), value, ..PutRequest::default() };
         let answer = self.0.put(request).await?;
@@ -54,13 +60,13 @@ impl Client {
     }
 
     /// The value of a key, confirmed by a majority.
-    pub(crate) async fn get(&mut self, key: &str) -> Result<Option<String>, Fault> {
+    pub(crate) async fn get(&mut self, key: &str) -> Result<Option<String>, ClientError> {
         let request = RangeRequest { key: key.to_owned().into(), ..RangeRequest::default() };
         Ok(self.range(request).await?.kvs.into_iter().next().map(|kv| text(&kv.value)))
     }
 
     /// The value of a key as this node has it.
-    pub(crate) async fn get_local(&mut self, key: &str) -> Result<Option<String>, Fault> {
+    pub(crate) async fn get_local(&mut self, key: &str) -> Result<Option<String>, ClientError> {
         let key = key.to_owned().into();
         let request = RangeRequest { key, serializable: true, ..RangeRequest::default() };
         Ok(self.range(request).await?.kvs.into_iter().next().map(|kv| text(&kv.value)))
@@ -73,7 +79,7 @@ impl Client {
             loop {
                 match self.put(key, value.clone()).await {
                     Ok(_) => return,
-                    Err(Fault::Refused(status)) => panic!("a put was refused: {status}"),
+                    Err(ClientError::Refused(status)) => panic!("a put was refused: {status}"),
                     Err(fault) => {
                         println!("no answer yet: {fault}");
                         sleep(PAUSE).await;
@@ -90,7 +96,7 @@ impl Client {
             loop {
                 match self.get(key).await {
                     Ok(value) => return value,
-                    Err(Fault::Refused(status)) => panic!("a read was refused: {status}"),
+                    Err(ClientError::Refused(status)) => panic!("a read was refused: {status}"),
                     Err(fault) => {
                         println!("no answer yet: {fault}");
                         sleep(PAUSE).await;
@@ -107,9 +113,9 @@ impl Client {
         key: &str,
         old: Option<&str>,
         new: &str,
-    ) -> Result<Swap, Fault> {
+    ) -> Result<Swap, ClientError> {
         let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
-        let request = swap(&bytes(key), old.map(bytes), bytes(new));
+        let request = TxnRequest::swap(&bytes(key), old.map(bytes), bytes(new));
         let answer = self.0.txn(request).await?;
         match answer.responses.into_iter().next().and_then(|response| response.response) {
             Some(Response::ResponsePut(_)) if answer.succeeded => Ok(Swap::Done),
@@ -122,7 +128,7 @@ impl Client {
 
     /// Everything as this node has it, with the revision at which it stands. In pages, so that
     /// the node has other things to do in between.
-    pub(crate) async fn dump_local(&mut self) -> Result<(i64, Vec<KeyValue>), Fault> {
+    pub(crate) async fn dump_local(&mut self) -> Result<(i64, Vec<KeyValue>), ClientError> {
         const PAGE: i64 = 256;
         let mut request = RangeRequest {
             key: Bytes::from_static(&[0]),
@@ -145,11 +151,11 @@ impl Client {
         }
     }
 
-    pub(crate) async fn status(&mut self) -> Result<StatusResponse, Fault> {
+    pub(crate) async fn status(&mut self) -> Result<StatusResponse, ClientError> {
         self.0.status().await
     }
 
-    async fn range(&mut self, request: RangeRequest) -> Result<RangeResponse, Fault> {
+    async fn range(&mut self, request: RangeRequest) -> Result<RangeResponse, ClientError> {
         self.0.range(request).await
     }
 }

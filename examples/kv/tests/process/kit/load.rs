@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tokio::task::JoinSet;
 
-use super::{Client, Fault, Swap, text, until};
+use super::{Client, ClientError, Swap, text, until};
 
 /// After so long a writer asks another node.
 const ANSWER_MAX: Duration = Duration::from_secs(3);
@@ -153,9 +153,9 @@ impl Writer {
                 }
             };
             match fault {
-                Fault::Refused(status) => panic!("a write was refused: {status}"),
-                Fault::Unknown(_) => may_be_there = true,
-                Fault::NotSent(_) => {}
+                ClientError::Refused(status) => panic!("a write was refused: {status}"),
+                ClientError::Unknown { .. } => may_be_there = true,
+                ClientError::Unreachable(_) => {}
             }
             *client = self.next_client();
             tokio::time::sleep(PAUSE).await;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 pub(crate) use client::{Client, Swap, text};
 pub(crate) use cluster::Cluster;
-pub(crate) use kontiki_kv::client::Fault;
+pub(crate) use kontiki_client::ClientError;
 pub(crate) use kontiki_kv::ports::free as ports;
 pub(crate) use load::{Acknowledged, Load, lost_or_doubled};
 pub(crate) use node::{Node, Serve, command, run_to_end};

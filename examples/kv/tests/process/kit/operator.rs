@@ -1,17 +1,14 @@
 //! What an operator asks of a node: who the members are, and that they or the leader change.
 
-use kontiki_kv::proto::etcdserverpb::HashKvRequest;
-use kontiki_kv::proto::etcdserverpb::maintenance_client::MaintenanceClient;
-use kontiki_kv::proto::kontiki::admin_client::AdminClient;
+use kontiki_kv::admin::Admin;
 use kontiki_kv::proto::kontiki::member_change::Change;
 use kontiki_kv::proto::kontiki::{
     ChangeMembersRequest, InspectResponse, MemberChange, NewAddress, NewMember,
-    TransferLeadershipRequest,
 };
 use tokio::time::sleep;
 
 use super::client::PAUSE;
-use super::{Client, Fault, patiently};
+use super::{Client, ClientError, patiently};
 
 /// A voter to be, at this peer URL.
 pub(crate) fn add_voter(id: u64, url: String) -> Change {
@@ -25,18 +22,16 @@ pub(crate) fn set_address(id: u64, url: String) -> Change {
 
 impl Client {
     /// How the node is, and the others as far as it knows.
-    pub(crate) async fn inspect(&mut self) -> Result<InspectResponse, Fault> {
+    pub(crate) async fn inspect(&mut self) -> Result<InspectResponse, ClientError> {
         self.0.inspect().await
     }
 
     /// Changes the members, all at once.
-    pub(crate) async fn change(&mut self, changes: &[Change]) -> Result<u64, Fault> {
+    pub(crate) async fn change(&mut self, changes: &[Change]) -> Result<u64, ClientError> {
         let change = |change: &Change| MemberChange { change: Some(change.clone()) };
         let changes = changes.iter().map(change).collect();
         let request = ChangeMembersRequest { changes, expected: None, force: false };
-        let answer =
-            self.0.call(async |channel| AdminClient::new(channel).change_members(request).await);
-        Ok(answer.await?.index)
+        Ok(self.0.change_members(request).await?.index)
     }
 
     /// Changes the members, and asks again until it is done; what is done already, or not yet
@@ -55,19 +50,12 @@ impl Client {
     }
 
     /// Hands leadership to this member, or to the best there is; who leads then.
-    pub(crate) async fn transfer(&mut self, to: Option<u64>) -> Result<u64, Fault> {
-        let request = TransferLeadershipRequest { to: to.unwrap_or(0) };
-        let answer = self
-            .0
-            .call(async |channel| AdminClient::new(channel).transfer_leadership(request).await);
-        Ok(answer.await?.leader)
+    pub(crate) async fn transfer(&mut self, to: Option<u64>) -> Result<u64, ClientError> {
+        Ok(self.0.transfer_leadership(to.unwrap_or(0)).await?.leader)
     }
 
     /// The hash of everything up to this revision, as the node holds it.
-    pub(crate) async fn hash(&mut self, revision: i64) -> Result<u32, Fault> {
-        let request = HashKvRequest { revision };
-        let answer =
-            self.0.call(async |channel| MaintenanceClient::new(channel).hash_kv(request).await);
-        Ok(answer.await?.hash)
+    pub(crate) async fn hash(&mut self, revision: i64) -> Result<u32, ClientError> {
+        Ok(self.0.hash_kv(revision).await?.hash)
     }
 }
