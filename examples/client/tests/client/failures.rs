@@ -6,7 +6,7 @@ use kontiki_client::ClientError;
 use kontiki_client::proto::etcdserverpb::{Compare, PutRequest, RangeRequest, TxnRequest};
 use tonic::{Code, Status};
 
-use crate::fake::{Answer, Fake};
+use crate::fake::{Answer, Fake, LATE};
 use crate::proxy::{Proxy, silence};
 use crate::{PATIENCE, client, free_port, url};
 
@@ -178,4 +178,20 @@ async fn whoever_asks_once_is_not_answered_by_a_second_try() {
     let error = client(&[port], PATIENCE).asking_once().get("key").await.expect_err("no answer");
     assert!(matches!(error, ClientError::Unknown { .. }), "{error}");
     assert_eq!(fake.seen(), (1, 0));
+}
+
+/// A lease counted from the answer would be believed in for as long as the answer took.
+#[tokio::test]
+async fn a_renewal_counts_from_when_it_was_sent() {
+    let (_fake, port) = Fake::start(Answer::Good).await;
+    let client = client(&[free_port(), port], PATIENCE);
+    let asked = tokio::time::Instant::now();
+    let kept = client.keep_alive_once(7).await.expect("renewed, late");
+    assert_eq!(kept.ttl_s, 9);
+    assert!(kept.sent_at >= asked, "it was not asked for before");
+    assert!(
+        kept.sent_at.elapsed() >= LATE,
+        "{:?} after an answer of {LATE:?}",
+        kept.sent_at.elapsed()
+    );
 }

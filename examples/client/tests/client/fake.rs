@@ -1,10 +1,15 @@
-//! A server that keeps one counter, counts what reaches it, and answers as the test says.
+//! A server that counts what reaches it and answers as the test says.
+
+mod lease;
+
+pub(crate) use lease::LATE;
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kontiki_client::proto::etcdserverpb::kv_server::{Kv, KvServer};
+use kontiki_client::proto::etcdserverpb::lease_server::LeaseServer;
 use kontiki_client::proto::etcdserverpb::watch_server::{Watch, WatchServer};
 use kontiki_client::proto::etcdserverpb::{
     CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest,
@@ -55,6 +60,7 @@ impl Fake {
         let port = incoming.local_addr().expect("bound").port();
         let server = Server::builder()
             .add_service(KvServer::from_arc(fake.clone()))
+            .add_service(LeaseServer::from_arc(fake.clone()))
             .add_service(WatchServer::from_arc(fake.clone()));
         tokio::spawn(server.serve_with_incoming(incoming));
         (fake, port)
