@@ -9,7 +9,9 @@ mod load;
 mod null;
 mod report;
 mod requests;
+mod sessions;
 mod stats;
+mod system;
 mod wire;
 
 use std::process::ExitCode;
@@ -31,6 +33,9 @@ pub(crate) enum BenchCommand {
     Mixed(MixedArgs),
     /// Serve answers that cost nothing: the limit of any store on the same gRPC stack
     Null(null::NullArgs),
+    /// Kill the leader of a cluster under many sessions, leases that are kept alive; exit code 1
+    /// when one is lost
+    Sessions(sessions::SessionsArgs),
     /// Measure etcd, this store and the null server one after another; print one table
     Compare(compare::CompareArgs),
 }
@@ -109,6 +114,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<ExitCode, Failure> {
             measure(args.read.load, mix, args.read.fill)
         }
         BenchCommand::Null(args) => null::run(args),
+        BenchCommand::Sessions(args) => sessions::run(args),
         BenchCommand::Compare(args) => compare::run(args),
     }
 }

@@ -185,6 +185,7 @@ fn client_commands_fail_with_a_reason() {
     refuse(&["member", "promote", "0"], "give the id of a member");
     refuse(&["bench", "put", "--clients", "0"], "give a whole number above zero");
     refuse(&["bench", "put", "--duration", "0"], "give a number of seconds above zero");
+    refuse(&["bench", "sessions", "--systems", "null"], "the null server keeps no sessions");
 }
 
 #[test]

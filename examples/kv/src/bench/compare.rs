@@ -4,22 +4,21 @@
 //! Only one system runs at a time. Each round measures all of them, so that what else the machine
 //! does falls on all alike; the median of the rounds is kept.
 
-mod system;
 mod table;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use kontiki_client::ClientUrl;
 use serde::Serialize;
 
 use super::load::{self, Load, Mix};
 use super::positive;
 use super::report::Report;
+use super::system::{Kind, Setup, System, Workplace};
 use crate::cli::{Failure, block_on, seconds, stop_requested};
-use system::System;
 
 /// How long a system is left alone before its memory at rest is read.
 const REST: Duration = Duration::from_secs(3);
@@ -61,18 +60,6 @@ pub(crate) struct CompareArgs {
     json: bool,
 }
 
-/// What can be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Kind {
-    /// Three nodes of etcd
-    Etcd,
-    /// Three nodes of this store
-    Kontiki,
-    /// The server that does nothing
-    Null,
-}
-
 /// One line of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Case {
@@ -104,22 +91,14 @@ struct Measured {
 }
 
 pub(super) fn run(args: CompareArgs) -> Result<ExitCode, Failure> {
-    let base = args.dir.clone().unwrap_or_else(std::env::temp_dir);
-    let file_system = system::file_system(&base);
-    if file_system == "tmpfs" {
-        eprintln!("note: {} is in memory, where fsync costs nothing; see --dir", base.display());
-    }
-    let dir = tempfile::Builder::new().prefix("kontiki-compare-").tempdir_in(&base);
-    let dir = dir.map_err(|error| {
-        Failure::new(format!("cannot make a directory in {}: {error}", base.display()))
-    })?;
+    let place = Workplace::open(args.dir.as_deref())?;
     let mut kinds = args.systems.clone();
     kinds.sort_unstable();
     kinds.dedup();
 
     let rounds = block_on(async {
         tokio::select! {
-            rounds = measure_all(&kinds, &args, dir.path()) => rounds,
+            rounds = measure_all(&kinds, &args, place.path()) => rounds,
             // Dropped, the system's processes are killed.
             () = stop_requested() => Err(Failure::new("interrupted")),
         }
@@ -129,7 +108,7 @@ pub(super) fn run(args: CompareArgs) -> Result<ExitCode, Failure> {
         println!("{}", serde_json::to_string_pretty(&results).map_err(Failure::new)?);
     } else {
         print!("{}", table::markdown(&results));
-        println!("\n{}", conditions(&args, &results, &file_system));
+        println!("\n{}", conditions(&args, &results, &place.file_system));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -152,7 +131,9 @@ async fn measure_all(
 }
 
 async fn measure(kind: Kind, args: &CompareArgs, dir: &Path) -> Result<Measured, Failure> {
-    let mut system = System::start(kind, args, dir).await?;
+    let setup =
+        Setup { etcd: args.etcd.clone(), base_port: args.base_port, value_bytes: args.value_size };
+    let mut system = System::start(kind, &setup, dir).await?;
     let endpoints = system.wait_until_ready().await?;
     tokio::time::sleep(REST).await;
     let rss_at_rest = system.rss_max();

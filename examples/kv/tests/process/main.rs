@@ -30,6 +30,7 @@ mod refusals;
 mod registers;
 mod replicas;
 mod rolling;
+mod sessions;
 mod snapshots;
 mod space;
 mod supervisor;

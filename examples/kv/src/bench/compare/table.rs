@@ -1,7 +1,8 @@
 //! The comparison as one Markdown table.
 
-use super::{Kind, Measured, cases};
+use super::{Measured, cases};
 use crate::bench::report::Report;
+use crate::bench::system::Kind;
 use crate::cli::{Align, Table};
 
 const NOTHING: &str = "–";

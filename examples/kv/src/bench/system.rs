@@ -1,12 +1,14 @@
 //! The systems under comparison: their processes, from start to stop.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use kontiki_client::{Client, ClientUrl, Timeouts};
 use kontiki_kv::config::HttpUrl;
+use serde::Serialize;
+use tempfile::TempDir;
 
-use super::{CompareArgs, Kind};
 use crate::cli::Failure;
 use crate::cluster::PassThrough;
 use crate::cluster::plan::{Plan, client_ports};
@@ -18,6 +20,56 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 const PERIOD: Duration = Duration::from_millis(100);
 const TIMEOUTS: Timeouts =
     Timeouts { dial: Duration::from_millis(500), command: Duration::from_secs(2) };
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Kind {
+    /// Three nodes of etcd
+    Etcd,
+    /// Three nodes of this store
+    Kontiki,
+    /// The server that does nothing
+    Null,
+}
+
+/// What is the same for all systems.
+pub(super) struct Setup {
+    pub(super) etcd: PathBuf,
+    /// The first client port.
+    pub(super) base_port: u16,
+    /// Of the null server's answers.
+    pub(super) value_bytes: usize,
+}
+
+/// A directory for the data of all systems, gone with its value.
+pub(super) struct Workplace {
+    dir: TempDir,
+    pub(super) file_system: String,
+}
+
+impl Workplace {
+    /// One in `base`, or in the system's temporary directory.
+    pub(super) fn open(base: Option<&Path>) -> Result<Self, Failure> {
+        let base = base.map_or_else(std::env::temp_dir, Path::to_owned);
+        let file_system = file_system(&base);
+        if file_system == "tmpfs" {
+            eprintln!(
+                "note: {} is in memory, where fsync costs nothing; see --dir",
+                base.display()
+            );
+        }
+        let dir = tempfile::Builder::new().prefix("kontiki-bench-").tempdir_in(&base);
+        let dir = dir.map_err(|error| {
+            Failure::new(format!("cannot make a directory in {}: {error}", base.display()))
+        })?;
+        Ok(Self { dir, file_system })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
 
 /// A running system. Dropped, its processes are killed.
 pub(super) struct System {
@@ -33,17 +85,17 @@ struct Node {
 }
 
 impl System {
-    pub(super) async fn start(kind: Kind, args: &CompareArgs, dir: &Path) -> Result<Self, Failure> {
+    pub(super) async fn start(kind: Kind, setup: &Setup, dir: &Path) -> Result<Self, Failure> {
         let dir = dir.join(format!("{kind:?}").to_lowercase());
         std::fs::create_dir_all(&dir)
             .map_err(|error| Failure::new(format!("cannot make {}: {error}", dir.display())))?;
         let ours = format!("kontiki {}", env!("CARGO_PKG_VERSION"));
         let (version, programs) = match kind {
             Kind::Etcd => {
-                (etcd_version(&args.etcd).await?, etcd(&args.etcd, args.base_port, &dir)?)
+                (etcd_version(&setup.etcd).await?, etcd(&setup.etcd, setup.base_port, &dir)?)
             }
-            Kind::Kontiki => (ours, kontiki(args.base_port, &dir)?),
-            Kind::Null => ("the null server on tonic".to_owned(), vec![null(args, &dir)?]),
+            Kind::Kontiki => (ours, kontiki(setup.base_port, &dir)?),
+            Kind::Null => ("the null server on tonic".to_owned(), vec![null(setup, &dir)?]),
         };
         let mut nodes = Vec::with_capacity(programs.len());
         for (port, program) in programs {
@@ -108,6 +160,20 @@ impl System {
         self.nodes.iter().filter_map(|node| rss(node.process.pid()?)).max().unwrap_or(0)
     }
 
+    /// Processor time that the nodes have used so far, all threads of all that run.
+    pub(super) fn processor_time(&self) -> Duration {
+        let nodes = self.nodes.iter().filter_map(|node| node.process.pid());
+        nodes.map(|pid| processor_time(pid).unwrap_or_default()).sum()
+    }
+
+    /// `kill -9` of the node that leads; where it was.
+    pub(super) async fn kill_leader(&mut self) -> Result<ClientUrl, Failure> {
+        let leader = self.wait_until_ready().await?.swap_remove(0);
+        let node = self.nodes.iter_mut().find(|node| node.endpoint == leader);
+        node.ok_or_else(|| Failure::new("nobody leads"))?.process.kill().await;
+        Ok(leader)
+    }
+
     pub(super) fn version(&self) -> String {
         self.version.clone()
     }
@@ -168,7 +234,7 @@ fn kontiki(base_port: u16, dir: &Path) -> Result<Vec<(u16, Program)>, Failure> {
     (0..NODES).map(|at| Ok((port(at), plan.program(at)?))).collect()
 }
 
-fn null(args: &CompareArgs, dir: &Path) -> Result<(u16, Program), Failure> {
+fn null(setup: &Setup, dir: &Path) -> Result<(u16, Program), Failure> {
     let executable = std::env::current_exe()
         .map_err(|error| Failure::new(format!("cannot find this program: {error}")))?;
     let program = Program {
@@ -176,13 +242,13 @@ fn null(args: &CompareArgs, dir: &Path) -> Result<(u16, Program), Failure> {
         args: vec![
             "bench".to_owned(),
             "null".to_owned(),
-            format!("--listen=127.0.0.1:{}", args.base_port),
-            format!("--value-size={}", args.value_size),
+            format!("--listen=127.0.0.1:{}", setup.base_port),
+            format!("--value-size={}", setup.value_bytes),
         ],
         supervised_args: Vec::new(),
         log: dir.join("log"),
     };
-    Ok((args.base_port, program))
+    Ok((setup.base_port, program))
 }
 
 /// The resident memory of a process, in bytes.
@@ -193,8 +259,19 @@ fn rss(pid: u32) -> Option<u64> {
     Some(kib << 10)
 }
 
+/// The time that all threads of a process have run.
+fn processor_time(pid: u32) -> Option<Duration> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let ran = |thread: std::fs::DirEntry| -> Option<u64> {
+        // Nanoseconds on a processor, nanoseconds waiting for one, time slices.
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse().ok()
+    };
+    Some(Duration::from_nanos(threads.filter_map(|thread| ran(thread.ok()?)).sum()))
+}
+
 /// The file system that `dir` is on, as the system calls it.
-pub(super) fn file_system(dir: &Path) -> String {
+fn file_system(dir: &Path) -> String {
     let unknown = || "an unknown file system".to_owned();
     let Ok(dir) = dir.canonicalize() else { return unknown() };
     let Ok(mounts) = std::fs::read_to_string("/proc/self/mounts") else { return unknown() };
