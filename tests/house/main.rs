@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("raft-benchkit", &["raft-core"]),
     ("kontiki-client", &[]),
     ("kontiki-kv", &["kontiki", "kontiki-client", "raft-testkit"]),
+    ("kontiki-election", &["kontiki", "kontiki-client", "kontiki-kv"]),
 ];
 
 /// What only tests and benches of a crate may depend on beside that.
