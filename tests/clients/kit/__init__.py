@@ -1,0 +1,1 @@
+"""What all suites share: packages, rooms to run in, nodes to run against, and the report."""
