@@ -18,7 +18,9 @@ from . import etcdctl, patroni, python, rust
 
 @dataclass(frozen=True)
 class Suite:
-    """`cases` and `skips` are what etcd itself gets: fewer cases or more skips are red."""
+    """`cases` and `skips` are what etcd itself gets: fewer cases or more skips are red.
+
+    One that is `alone` measures: it is played when all others are over."""
 
     name: str
     prepare: Callable[[], object]
@@ -27,13 +29,14 @@ class Suite:
     cases: int
     skips: int = 0
     long: bool = False
+    alone: bool = False
 
 
 SUITES = [
     Suite("etcdctl-3.4", etcdctl.tools_3_4, etcdctl.play_3_4, 300, len(etcdctl.CASES)),
     Suite("etcdctl-3.5", etcdctl.tools_3_5, etcdctl.play_3_5, 300, len(etcdctl.CASES)),
     Suite("etcdctl-check", etcdctl.tools_3_5, etcdctl.play_checks, 300, len(etcdctl.CHECKS),
-          long=True),
+          long=True, alone=True),
     Suite("etcd3", python.etcd3_tools, python.etcd3, 420, 82),
     Suite("etcd3gw", python.gateway_tools, python.etcd3gw, 180, 39),
     Suite("tooz", python.gateway_tools, python.tooz, 300, 83, skips=18),

@@ -43,7 +43,13 @@ def play_3_5(server: Server, folder: Path) -> list[Case]:
 
 
 def play_checks(server: Server, folder: Path) -> list[Case]:
-    return beside(tools_3_5(), server, folder, CHECKS)
+    """With nothing beside it, and no transcript to compare: etcdctl itself says PASS or FAIL."""
+    etcdctl, _ = tools_3_5()
+    played = transcripts(etcdctl, server, folder, CHECKS)
+    return [
+        Case(name, PASSED if lines[-1] == "  exit 0" else FAILED, "\n".join(lines[-24:]))
+        for name, lines in played.items()
+    ]
 
 
 Scripts = dict[str, Callable[[Player], None]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from kit.transcript import Player, three
+from kit.transcript import Player
 
 
 def verdicts(text: str) -> str:
@@ -15,7 +15,6 @@ def verdicts(text: str) -> str:
     return re.sub(r"\d+(\.\d+)?( MB| writes/s|s)", "FIGURE", "\n".join(kept))
 
 
-@three
 def perf(p: Player) -> None:
     """A minute of 150 writes in a second."""
     p.command_s = 120
