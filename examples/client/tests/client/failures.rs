@@ -104,6 +104,7 @@ async fn a_read_is_asked_again_until_somebody_answers() {
     let reader = client(&[port], PATIENCE);
     let call = tokio::spawn(async move { reader.get("key").await });
     while fake.seen().0 < 3 {
+        assert!(!call.is_finished(), "it gave up after {:?}", fake.seen());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     fake.answer(Answer::Good);
