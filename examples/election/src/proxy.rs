@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | open | pass bytes | reach the server |
 //! | held | stand, and nothing passes | are taken, and hear nothing |
+//! | mute | requests pass, answers do not | reach the server, and hear nothing |
 //! | cut | are closed | are closed at once |
 
 use std::io;
@@ -21,6 +22,7 @@ use tokio::task::JoinHandle;
 enum Mode {
     Open,
     Held,
+    Mute,
     Cut,
 }
 
@@ -55,6 +57,11 @@ impl Proxy {
         self.mode.send_replace(Mode::Held);
     }
 
+    /// Requests pass from now on, and no answer does.
+    pub fn mute(&self) {
+        self.mode.send_replace(Mode::Mute);
+    }
+
     /// Closes all connections, and those to come.
     pub fn cut(&self) {
         self.mode.send_replace(Mode::Cut);
@@ -87,7 +94,7 @@ async fn accept(listener: TcpListener, target: String, mode: watch::Receiver<Mod
 
 /// One connection, until one of its sides ends it or it is cut.
 async fn pass(near: TcpStream, target: String, mut mode: watch::Receiver<Mode>) {
-    if until_open(&mut mode).await.is_none() {
+    if until(&mut mode, |mode| mode != Mode::Held).await.is_none() {
         return;
     }
     let Ok(far) = TcpStream::connect(target).await else { return };
@@ -98,8 +105,8 @@ async fn pass(near: TcpStream, target: String, mut mode: watch::Receiver<Mode>) 
     let mut cut = mode.clone();
     tokio::select! {
         _ = cut.wait_for(|mode| *mode == Mode::Cut) => {}
-        () = pump(near_read, far_write, mode.clone()) => {}
-        () = pump(far_read, near_write, mode) => {}
+        () = pump(near_read, far_write, mode.clone(), |mode| mode != Mode::Held) => {}
+        () = pump(far_read, near_write, mode, |mode| !matches!(mode, Mode::Held | Mode::Mute)) => {}
     }
 }
 
@@ -107,10 +114,11 @@ async fn pump(
     mut source: OwnedReadHalf,
     mut target: OwnedWriteHalf,
     mut mode: watch::Receiver<Mode>,
+    passes: fn(Mode) -> bool,
 ) {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(count @ 1..) = source.read(&mut buffer).await {
-        if until_open(&mut mode).await.is_none()
+        if until(&mut mode, passes).await.is_none()
             || target.write_all(&buffer[..count]).await.is_err()
         {
             return;
@@ -118,8 +126,8 @@ async fn pump(
     }
 }
 
-/// Waits while it is held; `None` when it is cut.
-async fn until_open(mode: &mut watch::Receiver<Mode>) -> Option<()> {
-    let mode = *mode.wait_for(|mode| *mode != Mode::Held).await.ok()?;
-    (mode == Mode::Open).then_some(())
+/// Waits until bytes pass; `None` when it is cut.
+async fn until(mode: &mut watch::Receiver<Mode>, passes: fn(Mode) -> bool) -> Option<()> {
+    let mode = *mode.wait_for(|mode| passes(*mode)).await.ok()?;
+    (mode != Mode::Cut).then_some(())
 }

@@ -20,6 +20,7 @@ each_system!(
     when_one_in_the_middle_goes_the_next_still_waits,
     a_holder_that_dies_is_followed_when_its_lease_has_run_out,
     an_answer_that_is_lost_is_found_again,
+    a_first_write_that_is_never_answered_is_done_once,
     a_campaign_that_is_dropped_leaves_the_queue,
     tasks_of_one_session_wait_for_each_other,
     other_programs_stand_in_the_same_queue,
@@ -158,6 +159,27 @@ async fn an_answer_that_is_lost_is_found_again(store: &Store) {
     let kv = store.client().get(key).await.expect("read").expect("there");
     assert_eq!((kv.value, kv.create_revision), (Bytes::from("newer"), created));
     assert_eq!(kv.lease, session.lease());
+}
+
+/// Requests arrive and answers do not, until the client has asked more than once.
+async fn a_first_write_that_is_never_answered_is_done_once(store: &Store) {
+    let proxy = store.proxy().await;
+    let session = session_of(&client(&[proxy.port()]), 30).await;
+    proxy.mute();
+    let campaign = tokio::spawn({
+        let session = session.clone();
+        async move { Election::new(&session, "e").campaign("a").await }
+    });
+    until("it was executed", async || candidates(store, "e").await == 1).await;
+    sleep(Duration::from_millis(1500)).await; // A call ends after a second, and is made again.
+    assert!(!campaign.is_finished(), "nobody told it");
+    let kv = store.client().get(format!("e/{:x}", session.lease())).await.expect("read");
+    let created = kv.expect("there").create_revision;
+    proxy.open();
+    let leadership = patiently("it leads", campaign).await.expect("no panic").expect("leads");
+    assert_eq!(leadership.token(), Token(u64::try_from(created).expect("positive")));
+    leadership.confirm().await.expect("with the key of the first write");
+    assert_eq!(candidates(store, "e").await, 1);
 }
 
 async fn a_campaign_that_is_dropped_leaves_the_queue(store: &Store) {

@@ -17,6 +17,7 @@ each_system!(
     one_endpoint_that_hangs_costs_nothing,
     a_renewal_that_fails_is_tried_again,
     a_read_extends_nothing,
+    a_late_answer_counts_from_its_question,
     it_is_lost_at_once_where_the_lease_is_gone,
     dropped_it_is_no_longer_renewed,
     options_are_checked,
@@ -100,6 +101,24 @@ async fn a_read_extends_nothing(store: &Store) {
         assert!(began.elapsed() < session.ttl() * 2, "reads must not keep it");
         sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// A renewal is asked for, and answered more than a second later.
+async fn a_late_answer_counts_from_its_question(store: &Store) {
+    let (late, proxy) = (Duration::from_millis(1500), store.proxy().await);
+    let session = crate::session_of(&client(&[proxy.port()]), 12).await;
+    let first = session.remaining();
+    let (ttl, margin) = (session.ttl(), session.ttl() / 10);
+    sleep((ttl / 3).saturating_sub(Duration::from_millis(500))).await;
+    proxy.mute(); // The renewal is sent half a second from now.
+    sleep(Duration::from_millis(500) + late).await;
+    proxy.open();
+    until("it is renewed", async || session.remaining() > first.saturating_sub(ttl / 3)).await;
+    let remaining = session.remaining();
+    assert!(
+        remaining <= ttl - margin - late / 2,
+        "{remaining:?} are left: counted from the answer"
+    );
 }
 
 async fn it_is_lost_at_once_where_the_lease_is_gone(store: &Store) {
