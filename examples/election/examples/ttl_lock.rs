@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("somebody else does it");
         return Ok(());
     };
-    println!("acquired for the {}. time", held.token());
+    println!("acquired with token {}", held.token());
     for part in 1..=4 {
         tokio::time::sleep(Duration::from_secs(2)).await;
         println!("part {part} is done");

@@ -14,7 +14,7 @@ use super::{Failure, RehearseArgs};
 
 const NODES: usize = 3;
 /// How long a cluster may take to be one.
-const START_MAX: Duration = Duration::from_secs(30);
+const START_MAX: Duration = Duration::from_secs(60);
 /// How long a node may take to hand over and end.
 const STOP_MAX: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);

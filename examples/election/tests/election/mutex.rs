@@ -12,9 +12,13 @@ async fn a_lock_is_tried_in_one_step(store: &Store) {
     let (a, b) = (session(&store.client()).await, session(&store.client()).await);
     let (one, other) = (Mutex::new(&a, "m"), Mutex::new(&b, "m"));
     let held = one.try_lock().await.expect("answered").expect("nobody has it");
+    let revision = async || {
+        let answer = store.client().range(RangeRequest::prefix("m/")).await.expect("read");
+        answer.header.expect("every answer has one").revision
+    };
+    let before = revision().await;
     assert!(other.try_lock().await.expect("answered").is_none());
-    let queue = store.client().range(RangeRequest::prefix("m/")).await.expect("read");
-    assert_eq!(queue.kvs.len(), 1, "it has not even queued");
+    assert_eq!(revision().await, before, "it has not even queued");
     held.unlock().await.expect("unlocked");
     held.unlock().await.expect("twice is once");
     let next = other.try_lock().await.expect("answered").expect("it is free");
