@@ -6,6 +6,7 @@ A cluster knows nothing of the suite that uses it. It signals only processes tha
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -110,6 +111,8 @@ class Cluster:
             node.signal(signal.SIGTERM)
         for node in self.nodes:
             node.stop()
+            # Logs of entries are large even when they are empty.
+            shutil.rmtree(self.folder / node.name, ignore_errors=True)
 
     @staticmethod
     def members(nodes: list[Node]) -> str:

@@ -45,6 +45,9 @@ def furnish() -> None:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, request)
 
 
+living: set[subprocess.Popen[bytes]] = set()
+
+
 def run(command: list[str], budget_s: float, log: Path) -> str:
     """Runs the command in a room. Returns what went wrong, or nothing."""
     with log.open("ab") as out:
@@ -55,12 +58,14 @@ def run(command: list[str], budget_s: float, log: Path) -> str:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        living.add(child)
         try:
             code = child.wait(budget_s)
         except subprocess.TimeoutExpired:
             return f"not finished within {budget_s:.0f} s"
         finally:
             end(child)
+            living.discard(child)
     return f"ended with code {code}" if code else ""
 
 
