@@ -72,8 +72,12 @@ enum Command {
 
 /// Runs the command that the arguments name.
 pub(crate) fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
-        Command::Serve(args) => serve::run(*args),
+    let given = match serve::translated(std::env::args_os().collect()) {
+        Ok(given) => given,
+        Err(failure) => return failure.report(),
+    };
+    let outcome = match Cli::parse_from(given.args).command {
+        Command::Serve(args) => serve::run(*args, given.notes),
         Command::Cluster(args) => cluster::run(args),
         Command::Put(args) => kv::put(args),
         Command::Get(args) => kv::get(args),

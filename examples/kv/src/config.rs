@@ -1,18 +1,21 @@
 //! What `kontiki serve` runs with: settings from flags, environment and file, proven to fit.
 //!
 //! ```text
-//! flags > KONTIKI_… > --config-file      > defaults
-//!        (clap reads both)  Settings::over   ServeConfig::resolve
+//! flags > KONTIKI_… > ETCD_… > --config-file      > defaults
+//!   (flags.rs, then clap)       Settings::over   ServeConfig::resolve
 //! ```
 //! A [`ServeConfig`] can only be made by [`ServeConfig::resolve`], so whoever holds one need not
 //! check again. Nothing here opens a socket, touches the data directory or reads a clock.
 
 mod checks;
 mod error;
+mod flags;
+mod foreign;
 mod identity;
 mod list;
 mod period;
 mod settings;
+mod yaml;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,16 +23,19 @@ use std::time::Duration;
 use kontiki::NodeId;
 
 use checks::{
-    Urls, check_name, check_ports_apart, count, data_dir, find_self, lease_reads, listen_urls,
-    log_level, members, notify_interval, size, stall_timeout, timing,
+    Urls, auto_compaction, check_name, check_ports_apart, count, data_dir, find_self, lease_reads,
+    listen_urls, log_level, log_outputs, members, notify_interval, size, stall_timeout, timing,
 };
 
 pub use error::ConfigError;
+pub use flags::{
+    ETCD_PREFIX, FlagError, Translated, etcd_variable, is_foreign, is_foreign_variable, translate,
+};
 pub use identity::{cluster_id, member_id, restored_cluster_id};
 pub use kontiki_client::{HttpUrl, UrlError};
-pub use list::{MemberList, UrlList};
+pub use list::{MemberList, UrlList, WordList};
 pub use period::{Period, PeriodError};
-pub use settings::{ClusterState, LogFormat, MetricsDetail, Settings};
+pub use settings::{ClusterState, CompactionMode, LogFormat, MetricsDetail, Settings};
 
 /// The client port of etcd, and ours.
 pub const CLIENT_PORT: u16 = 2379;
@@ -62,6 +68,26 @@ pub struct LeaseReads {
     pub clock_error_ppm: u32,
     /// What is taken off beyond that.
     pub margin: Duration,
+}
+
+/// What history is given up without anybody asking for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AutoCompaction {
+    /// What was replaced so long ago.
+    Older(Duration),
+    /// All but the newest revisions.
+    Revisions(i64),
+}
+
+/// Where log lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogOutput {
+    /// Standard error.
+    Stderr,
+    /// Standard output.
+    Stdout,
+    /// To the end of this file.
+    File(PathBuf),
 }
 
 /// A configuration that fits together. Whether this node is one of `initial_cluster` counts only
@@ -119,6 +145,13 @@ pub struct ServeConfig {
     pub max_txn_ops: usize,
     /// After how long a client is told how far an idle watch is, if it asked for that.
     pub watch_progress_notify_interval: Duration,
+    /// The most requests that one connection may have open. `None`: no limit.
+    pub max_concurrent_streams: Option<u32>,
+    /// How long a client's connection may be silent until it is asked for a sign of life, and how
+    /// long that may take. `None`: it is not asked.
+    pub keepalive: Option<(Duration, Duration)>,
+    /// What history is given up by itself.
+    pub auto_compaction: Option<AutoCompaction>,
     /// What is logged: a level, or a filter for each module.
     pub log_level: String,
     /// How it is logged.
@@ -127,8 +160,12 @@ pub struct ServeConfig {
     pub metrics: MetricsDetail,
     /// Where `/metrics` and `/health` are served beside the client port.
     pub listen_metrics_urls: Vec<HttpUrl>,
+    /// Where it is logged.
+    pub log_outputs: Vec<LogOutput>,
     /// Where every step of the consensus is recorded.
     pub trace: Option<PathBuf>,
+    /// What was said that has no meaning here, or another one than was meant.
+    pub notes: Vec<String>,
 }
 
 impl ServeConfig {
@@ -163,6 +200,11 @@ impl ServeConfig {
             PEER_PORT,
         )?;
         check_ports_apart(&client.listen, &peer.listen)?;
+        peer.check_dialled("initial-advertise-peer-urls")?;
+        let mut notes = settings.notes;
+        if let Err(error) = client.check_dialled("advertise-client-urls") {
+            notes.push(error.to_string());
+        }
 
         let token = settings.initial_cluster_token.unwrap_or_else(|| "etcd-cluster".to_owned());
         if token.is_empty() {
@@ -193,7 +235,11 @@ impl ServeConfig {
             disk_stall_timeout: stall_timeout(settings.disk_stall_timeout, heartbeat_interval)?,
             heartbeat_interval,
             election_timeout,
-            snapshot_count: size("snapshot-count", settings.snapshot_count, 100_000, u64::MAX)?,
+            // As etcd: zero asks for the default.
+            snapshot_count: match settings.snapshot_count {
+                None | Some(0) => 100_000,
+                Some(count) => count,
+            },
             snapshot_bytes: size("snapshot-bytes", settings.snapshot_bytes, 64 << 20, u64::MAX)?,
             snapshot_catchup_entries: settings.snapshot_catchup_entries.unwrap_or(5000),
             snapshot_bytes_per_second: settings
@@ -209,7 +255,7 @@ impl ServeConfig {
             },
             max_request_bytes: count(
                 "max-request-bytes",
-                settings.max_request_bytes,
+                at_most(settings.max_request_bytes, &mut notes),
                 3 << 19,
                 MAX_REQUEST_BYTES_MAX,
             )?,
@@ -217,11 +263,19 @@ impl ServeConfig {
             watch_progress_notify_interval: notify_interval(
                 settings.experimental_watch_progress_notify_interval,
             ),
+            max_concurrent_streams: settings.max_concurrent_streams,
+            keepalive: keepalive(settings.grpc_keepalive_interval, settings.grpc_keepalive_timeout),
+            auto_compaction: auto_compaction(
+                settings.auto_compaction_mode.unwrap_or_default(),
+                settings.auto_compaction_retention,
+            )?,
             log_level: log_level(settings.log_level)?,
             log_format: settings.log_format.unwrap_or_default(),
             metrics: settings.metrics.unwrap_or_default(),
             listen_metrics_urls: listen_urls("listen-metrics-urls", settings.listen_metrics_urls)?,
+            log_outputs: log_outputs(settings.log_outputs)?,
             trace: settings.trace,
+            notes,
         })
     }
 
@@ -281,15 +335,57 @@ impl ServeConfig {
             experimental_watch_progress_notify_interval: Some(Period(
                 self.watch_progress_notify_interval,
             )),
+            max_concurrent_streams: self.max_concurrent_streams,
+            grpc_keepalive_interval: Some(Period(
+                self.keepalive.map_or(Duration::ZERO, |(interval, _)| interval),
+            )),
+            grpc_keepalive_timeout: self.keepalive.map(|(_, timeout)| Period(timeout)),
+            auto_compaction_mode: Some(match self.auto_compaction {
+                Some(AutoCompaction::Revisions(_)) => CompactionMode::Revision,
+                Some(AutoCompaction::Older(_)) | None => CompactionMode::Periodic,
+            }),
+            auto_compaction_retention: Some(match self.auto_compaction {
+                Some(AutoCompaction::Revisions(count)) => count.to_string(),
+                Some(AutoCompaction::Older(time)) => Period(time).to_string(),
+                None => "0".to_owned(),
+            }),
             log_level: Some(self.log_level.clone()),
             log_format: Some(self.log_format),
             metrics: Some(self.metrics),
             listen_metrics_urls: Some(self.listen_metrics_urls.clone())
                 .filter(|urls| !urls.is_empty())
                 .map(UrlList),
+            log_outputs: Some(WordList(self.log_outputs.iter().map(LogOutput::word).collect())),
             trace: self.trace.clone(),
+            notes: Vec::new(),
         }
     }
+}
+
+impl LogOutput {
+    fn word(&self) -> String {
+        match self {
+            Self::Stderr => "stderr".to_owned(),
+            Self::Stdout => "stdout".to_owned(),
+            Self::File(path) => path.display().to_string(),
+        }
+    }
+}
+
+/// A larger request than the log can take is no reason not to start: etcd would.
+fn at_most(bytes: Option<u64>, notes: &mut Vec<String>) -> Option<u64> {
+    let max = MAX_REQUEST_BYTES_MAX;
+    if bytes.is_some_and(|bytes| bytes > max) {
+        notes.push(format!("max-request-bytes is {max}: an entry of the log takes no more"));
+    }
+    bytes.map(|bytes| bytes.min(max))
+}
+
+/// As etcd's defaults; zero for either switches it off.
+fn keepalive(interval: Option<Period>, timeout: Option<Period>) -> Option<(Duration, Duration)> {
+    let interval = interval.map_or(Duration::from_secs(2 * 3600), |Period(time)| time);
+    let timeout = timeout.map_or(Duration::from_secs(20), |Period(time)| time);
+    (!interval.is_zero() && !timeout.is_zero()).then_some((interval, timeout))
 }
 
 #[cfg(test)]

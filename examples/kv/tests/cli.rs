@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Runs `kontiki` in `dir`, without any `KONTIKI_…` but those given.
+/// Runs `kontiki` in `dir`, without any `KONTIKI_…` and `ETCD_…` but those given.
 fn kontiki(dir: &Path, args: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kontiki"));
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("KONTIKI_") {
+        let text = name.to_string_lossy();
+        if text.starts_with("KONTIKI_") || text.starts_with("ETCD_") {
             command.env_remove(name);
         }
     }
@@ -95,9 +96,46 @@ fn what_serve_refuses() {
     refuse(&["--lease-reads=often"], "possible values: true, false");
     refuse(&["--lease-reads", "--lease-margin=1000"], "so that no lease is left");
     refuse(&["--disk-stall-timeout=100"], "less than two heartbeats");
-    refuse(&["--snapshot-count=0"], "snapshot-count is zero");
+    refuse(&["--snapshot-bytes=0"], "snapshot-bytes is zero");
+    // As etcd refuses it.
+    refuse(&["-nmae", "a"], "unexpected argument '--nmae'");
+    refuse(&["--proxy=maybe"], "--proxy has a value that etcd would refuse too");
+    refuse(&["--auto-compaction-retention=soon"], "is neither a number nor a time such as 5m");
+    std::fs::write(dir.path().join("bad.yaml"), "proxy: maybe\n").expect("written");
+    refuse(&["--config-file=bad.yaml"], "proxy has a value that etcd would refuse too");
     let variables = [("KONTIKI_ELECTION_TIMEOUT", "soon")];
     refused(dir.path(), &["serve"], &variables, 2, "'--election-timeout <MS>'");
+}
+
+#[test]
+fn what_starts_an_etcd_starts_a_node() {
+    let dir = directory();
+    let file = "max-txn-ops: 9\nname: of-file\nmax-wals: 5\nlisten-peer-urls: http://[::1]:7\n";
+    std::fs::write(dir.path().join("etcd.conf"), file).expect("written");
+    let variables = [("ETCD_NAME", "of-etcd"), ("ETCD_SNAPSHOT_COUNT", "77"), ("ETCD_PROXY", "on")];
+    let args = [
+        "serve",
+        "-config-file",
+        "etcd.conf",
+        "--pre-vote",
+        "-quota-backend-bytes",
+        "-1",
+        "--strict-reconfig-check=0",
+        "--print-config",
+    ];
+    let output = kontiki(dir.path(), &args, &variables);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let shown = stdout(&output);
+    for line in [
+        "name = \"of-etcd\"",
+        "snapshot-count = 77",
+        "max-txn-ops = 9",
+        "listen-peer-urls = \"http://[::1]:7\"",
+        "quota-backend-bytes = -1",
+        "strict-reconfig-check = false",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "no line {line} in\n{shown}");
+    }
 }
 
 #[test]

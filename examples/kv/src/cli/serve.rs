@@ -8,13 +8,16 @@
 //! | 3 | it was removed from its cluster | delete its data directory; do not start it again |
 //! | 4 | the cluster knows it with another disk | replace it |
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory};
 use kontiki::StopReason;
-use kontiki_kv::config::{ServeConfig, Settings};
+use kontiki_kv::config::{
+    ETCD_PREFIX, ServeConfig, Settings, Translated, etcd_variable, is_foreign_variable, translate,
+};
 use kontiki_kv::server::{self, ServeError};
 use tokio::io::AsyncReadExt;
 
@@ -32,12 +35,15 @@ const REPLACE: u8 = 4;
 const FEW_CORES: usize = 2;
 
 #[derive(Args)]
-#[command(after_help = "Exit codes: 0 told to stop, 1 failed, 2 wrong settings, 3 removed from \
-    its cluster, 4 to be replaced (its promises are on another disk)")]
+#[command(
+    args_override_self = true,
+    after_help = "Exit codes: 0 told to stop, 1 failed, 2 wrong settings, 3 removed from \
+    its cluster, 4 to be replaced (its promises are on another disk)"
+)]
 pub(super) struct ServeArgs {
     #[command(flatten)]
     settings: Settings,
-    /// A TOML file with the same names; flags and environment win over it
+    /// A file with the same names, TOML or etcd's YAML; flags and environment win over it
     #[arg(long, env = "KONTIKI_CONFIG_FILE", value_name = "FILE")]
     config_file: Option<PathBuf>,
     /// Show the settings that are in force, as TOML, and end
@@ -48,7 +54,23 @@ pub(super) struct ServeArgs {
     stop_with_stdin: bool,
 }
 
-pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
+/// The arguments of the whole program, with those of `serve` in our words where they are in
+/// etcd's; and what has no meaning here.
+pub(super) fn translated(given: Vec<OsString>) -> Result<Translated, Failure> {
+    if given.get(1).is_none_or(|command| command != "serve") {
+        return Ok(Translated { args: given, notes: Vec::new() });
+    }
+    let command = super::Cli::command();
+    let serve = command.find_subcommand("serve").expect("there is such a command");
+    let mut given = given.into_iter();
+    let head: Vec<OsString> = given.by_ref().take(2).collect();
+    let translated = translate(serve, given, |name| std::env::var_os(name));
+    let Translated { args, notes } = translated.map_err(Failure::usage)?;
+    Ok(Translated { args: [head, args].concat(), notes })
+}
+
+pub(super) fn run(mut args: ServeArgs, notes: Vec<String>) -> Result<ExitCode, Failure> {
+    args.settings.notes = notes;
     let settings = match &args.config_file {
         Some(path) => args.settings.over(Settings::from_file(path)?),
         None => args.settings,
@@ -61,6 +83,9 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
         return show(text.as_bytes());
     }
     logging::start(&config)?;
+    for note in &config.notes {
+        tracing::warn!("{note}");
+    }
     warn_of_unknown_variables();
 
     if args.stop_with_stdin {
@@ -153,16 +178,30 @@ async fn stdin_ended() {
     });
 }
 
-/// As etcd, warns of `KONTIKI_…` variables that name no setting: likely a mistyped one.
+/// As etcd, warns of `KONTIKI_…` and `ETCD_…` variables that name no setting: likely a mistyped
+/// one.
 fn warn_of_unknown_variables() {
     let command = super::Cli::command();
+    let serve = command.find_subcommand("serve");
+    let theirs: Vec<String> = serve
+        .into_iter()
+        .flat_map(|serve| serve.get_arguments().filter_map(|arg| arg.get_long()))
+        .map(etcd_variable)
+        .collect();
     let known: Vec<_> = command
         .get_subcommands()
         .flat_map(|command| command.get_arguments().filter_map(|arg| arg.get_env()))
         .collect();
     for (name, _) in std::env::vars_os() {
-        let ours = name.to_string_lossy().starts_with("KONTIKI_");
-        if ours && !known.contains(&name.as_os_str()) {
+        let text = name.to_string_lossy();
+        let is_unknown = match () {
+            () if text.starts_with("KONTIKI_") => !known.contains(&name.as_os_str()),
+            () if text.starts_with(ETCD_PREFIX) => {
+                !theirs.iter().any(|known| *known == text) && !is_foreign_variable(&text)
+            }
+            () => false,
+        };
+        if is_unknown {
             tracing::warn!("the environment variable {} names no setting", name.display());
         }
     }

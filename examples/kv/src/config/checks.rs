@@ -8,8 +8,9 @@ use kontiki::NodeId;
 use tracing_subscriber::EnvFilter;
 
 use super::{
-    ConfigError, ELECTION_TIMEOUT_MS_MAX, HEARTBEATS_PER_ELECTION_MIN, HttpUrl, LeaseReads, Member,
-    MemberList, Period, Settings, UrlList, member_id,
+    AutoCompaction, CompactionMode, ConfigError, ELECTION_TIMEOUT_MS_MAX,
+    HEARTBEATS_PER_ELECTION_MIN, HttpUrl, LeaseReads, LogOutput, Member, MemberList, Period,
+    Settings, UrlList, WordList, member_id,
 };
 
 /// Where a kind of traffic is served, and what others are told.
@@ -41,11 +42,15 @@ impl Urls {
             },
         };
         check_urls(advertise_name, &advertise)?;
-        match advertise.iter().find(|url| url.is_everywhere()) {
-            None => Ok(Self { listen, advertise }),
-            Some(url) => {
-                Err(ConfigError::AdvertiseEverywhere { setting: advertise_name, url: url.clone() })
-            }
+        Ok(Self { listen, advertise })
+    }
+
+    /// Refuses what nobody can dial. For clients etcd lets it pass: those that were told an
+    /// endpoint can go on with that one.
+    pub(super) fn check_dialled(&self, setting: &'static str) -> Result<(), ConfigError> {
+        match self.advertise.iter().find(|url| url.is_everywhere()) {
+            None => Ok(()),
+            Some(url) => Err(ConfigError::AdvertiseEverywhere { setting, url: url.clone() }),
         }
     }
 }
@@ -220,6 +225,49 @@ pub(super) fn count(
     usize::try_from(value).map_err(|_| ConfigError::TooLarge { setting, value, max })
 }
 
+/// As etcd reads it: a bare number counts hours or revisions, and a time that stands for revisions
+/// counts its nanoseconds.
+pub(super) fn auto_compaction(
+    mode: CompactionMode,
+    retention: Option<String>,
+) -> Result<Option<AutoCompaction>, ConfigError> {
+    let retention = retention.unwrap_or_default();
+    let count = if retention.is_empty() { Some(0) } else { retention.parse::<u32>().ok() };
+    let span = retention.parse::<Period>().ok().map(|Period(time)| time);
+    let compaction = match (mode, count, span) {
+        (CompactionMode::Periodic, Some(hours), _) => {
+            AutoCompaction::Older(Duration::from_secs(u64::from(hours) * 3600))
+        }
+        (CompactionMode::Periodic, None, Some(time)) => AutoCompaction::Older(time),
+        (CompactionMode::Revision, Some(count), _) => AutoCompaction::Revisions(count.into()),
+        (CompactionMode::Revision, None, Some(time)) => {
+            AutoCompaction::Revisions(i64::try_from(time.as_nanos()).unwrap_or(i64::MAX))
+        }
+        (_, None, None) => return Err(ConfigError::Retention { retention }),
+    };
+    let is_off =
+        matches!(compaction, AutoCompaction::Older(Duration::ZERO) | AutoCompaction::Revisions(0));
+    Ok((!is_off).then_some(compaction))
+}
+
+/// Where log lines go.
+pub(super) fn log_outputs(outputs: Option<WordList>) -> Result<Vec<LogOutput>, ConfigError> {
+    let Some(WordList(words)) = outputs else { return Ok(vec![LogOutput::Stderr]) };
+    let output = |word: &String| match word.as_str() {
+        "" => Err(ConfigError::Empty { setting: "log-outputs" }),
+        "default" | "stderr" | "systemd/journal" => Ok(LogOutput::Stderr),
+        "stdout" => Ok(LogOutput::Stdout),
+        file => Ok(LogOutput::File(file.into())),
+    };
+    let mut outputs: Vec<LogOutput> = words.iter().map(output).collect::<Result<_, _>>()?;
+    outputs.dedup();
+    if outputs.is_empty() {
+        Err(ConfigError::Empty { setting: "log-outputs" })
+    } else {
+        Ok(outputs)
+    }
+}
+
 pub(super) fn data_dir(data_dir: Option<PathBuf>, name: &str) -> Result<PathBuf, ConfigError> {
     let data_dir = data_dir.unwrap_or_else(|| PathBuf::from(format!("{name}.kontiki")));
     if data_dir.as_os_str().is_empty() {
@@ -229,7 +277,12 @@ pub(super) fn data_dir(data_dir: Option<PathBuf>, name: &str) -> Result<PathBuf,
 }
 
 pub(super) fn log_level(log_level: Option<String>) -> Result<String, ConfigError> {
-    let log_level = log_level.unwrap_or_else(|| "info".to_owned());
+    let log_level = match log_level.as_deref() {
+        None => "info".to_owned(),
+        // Levels of etcd's above any that we have.
+        Some("dpanic" | "panic" | "fatal") => "error".to_owned(),
+        Some(level) => level.to_owned(),
+    };
     match EnvFilter::builder().parse(&log_level) {
         Ok(_) if !log_level.is_empty() => Ok(log_level),
         Ok(_) => Err(ConfigError::Empty { setting: "log-level" }),

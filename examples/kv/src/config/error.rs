@@ -174,6 +174,14 @@ pub enum ConfigError {
          the members of the cluster, as kontiki member add has printed them"
     )]
     NobodyToJoin,
+    /// How much history is kept cannot be read.
+    #[error(
+        "auto-compaction-retention {retention:?} is neither a number nor a time such as 5m or 1h30m"
+    )]
+    Retention {
+        /// What was given.
+        retention: String,
+    },
     /// The log filter cannot be read.
     #[error(
         "log-level {log_level:?} is not a level (error, warn, info, debug, trace) or a filter \

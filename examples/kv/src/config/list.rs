@@ -1,5 +1,6 @@
 //! Lists as flags and files write them: separated by commas, or an array in TOML.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
@@ -17,6 +18,11 @@ pub struct UrlList(pub Vec<HttpUrl>);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Text", into = "String")]
 pub struct MemberList(pub Vec<(String, HttpUrl)>);
+
+/// Words: `stderr,/var/log/kontiki.log`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Text", into = "String")]
+pub struct WordList(pub Vec<String>);
 
 /// Why a list of members is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +52,14 @@ impl FromStr for UrlList {
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
         items(text).map(str::parse).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl FromStr for WordList {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(items(text).map(str::to_owned).collect()))
     }
 }
 
@@ -84,6 +98,12 @@ impl fmt::Display for MemberList {
     }
 }
 
+impl fmt::Display for WordList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(","))
+    }
+}
+
 /// One text, or an array of them.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a text, or an array of texts")]
@@ -109,6 +129,13 @@ impl TryFrom<Text> for UrlList {
     }
 }
 
+impl From<Text> for WordList {
+    fn from(text: Text) -> Self {
+        let Ok(list) = text.parse();
+        list
+    }
+}
+
 impl TryFrom<Text> for MemberList {
     type Error = MemberListError;
 
@@ -119,6 +146,12 @@ impl TryFrom<Text> for MemberList {
 
 impl From<UrlList> for String {
     fn from(list: UrlList) -> Self {
+        list.to_string()
+    }
+}
+
+impl From<WordList> for String {
+    fn from(list: WordList) -> Self {
         list.to_string()
     }
 }

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
+use clap::{Args, Command, FromArgMatches, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, MemberList, Period, UrlList};
+use super::flags::translate_pairs;
+use super::{ConfigError, MemberList, Period, UrlList, WordList, yaml};
 
 /// What flags, environment or file say. Names are etcd's where they mean the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
@@ -129,6 +130,28 @@ pub struct Settings {
     #[arg(long, env = "KONTIKI_EXPERIMENTAL_WATCH_PROGRESS_NOTIFY_INTERVAL", value_name = "TIME")]
     pub experimental_watch_progress_notify_interval: Option<Period>,
 
+    /// The most requests that one connection may have open [default: no limit]
+    #[arg(long, env = "KONTIKI_MAX_CONCURRENT_STREAMS", value_name = "N")]
+    pub max_concurrent_streams: Option<u32>,
+
+    /// How long a client's connection may be silent until it is asked for a sign of life; 0 is
+    /// never [default: 2h]
+    #[arg(long, env = "KONTIKI_GRPC_KEEPALIVE_INTERVAL", value_name = "TIME")]
+    pub grpc_keepalive_interval: Option<Period>,
+
+    /// How long the sign of life may take until the connection is closed [default: 20s]
+    #[arg(long, env = "KONTIKI_GRPC_KEEPALIVE_TIMEOUT", value_name = "TIME")]
+    pub grpc_keepalive_timeout: Option<Period>,
+
+    /// What of the history is kept: that of a time, or a number of revisions [default: periodic]
+    #[arg(long, env = "KONTIKI_AUTO_COMPACTION_MODE", value_name = "MODE")]
+    pub auto_compaction_mode: Option<CompactionMode>,
+
+    /// How much of it: hours, or a time such as 5m; or that many revisions; 0 keeps all
+    /// [default: 0]
+    #[arg(long, env = "KONTIKI_AUTO_COMPACTION_RETENTION", value_name = "TIME|N")]
+    pub auto_compaction_retention: Option<String>,
+
     /// error, warn, info, debug or trace; or by module: info,raft_grpc=debug [default: info]
     #[arg(long, env = "KONTIKI_LOG_LEVEL", value_name = "FILTER")]
     pub log_level: Option<String>,
@@ -145,9 +168,29 @@ pub struct Settings {
     #[arg(long, env = "KONTIKI_LISTEN_METRICS_URLS", value_name = "URLS")]
     pub listen_metrics_urls: Option<UrlList>,
 
+    /// Where log lines go: stderr, stdout or files, separated by commas [default: stderr]
+    #[arg(long, env = "KONTIKI_LOG_OUTPUTS", value_name = "OUTPUTS")]
+    pub log_outputs: Option<WordList>,
+
     /// Append every step of the consensus to this file, a line of JSON each [default: none]
     #[arg(long, env = "KONTIKI_TRACE", value_name = "FILE")]
     pub trace: Option<PathBuf>,
+
+    /// What was said that has no meaning here, a line each: to be logged
+    #[arg(skip)]
+    #[serde(skip)]
+    pub notes: Vec<String>,
+}
+
+/// What automatic compaction goes by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CompactionMode {
+    /// The age of a revision.
+    #[default]
+    Periodic,
+    /// How many revisions came after it.
+    Revision,
 }
 
 /// Whether a node helps to found its cluster or joins one that runs.
@@ -167,6 +210,8 @@ pub enum ClusterState {
 pub enum LogFormat {
     /// One line of text for each event.
     #[default]
+    #[value(alias = "console")]
+    #[serde(alias = "console")]
     Human,
     /// One object for each event.
     Json,
@@ -184,19 +229,48 @@ pub enum MetricsDetail {
 }
 
 impl Settings {
-    /// Reads the TOML file at `path`.
+    /// Reads the file at `path`: TOML, or YAML as etcd has it. Its extension says which it is, or
+    /// else what is in it.
     ///
     /// # Errors
-    /// When it cannot be read, and when it has a key or a value that is not known.
+    /// When it cannot be read, and when it has a value that is not known, or TOML with a key that
+    /// is not.
     pub fn from_file(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|error| ConfigError::FileUnreadable {
             path: path.to_owned(),
             reason: error.to_string(),
         })?;
-        Self::from_toml(&text).map_err(|error| ConfigError::FileInvalid {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let read = match extension {
+            Some("yaml" | "yml") => Self::from_yaml(&text),
+            Some("toml") => Self::from_toml(&text).map_err(|error| error.to_string()),
+            _ if matches!(yaml::pairs(&text), Ok(Some(_))) => Self::from_yaml(&text),
+            _ => Self::from_toml(&text).map_err(|error| error.to_string()),
+        };
+        read.map_err(|reason| ConfigError::FileInvalid {
             path: path.to_owned(),
-            reason: error.to_string().trim_end().to_owned(),
+            reason: reason.trim_end().to_owned(),
         })
+    }
+
+    /// Reads YAML as etcd's configuration file has it. What etcd knows and has no meaning here is
+    /// noted, and so is a name that nobody knows.
+    ///
+    /// # Errors
+    /// When `text` is not YAML, or has a value that is not known: what is wrong with it.
+    pub fn from_yaml(text: &str) -> Result<Self, String> {
+        let Some(pairs) = yaml::pairs(text)? else { return Err("it holds no settings".to_owned()) };
+        let command = Self::augment_args(Command::new("file"))
+            .no_binary_name(true)
+            .args_override_self(true)
+            .disable_help_flag(true);
+        let translated = translate_pairs(&command, pairs).map_err(|error| error.to_string())?;
+        let read = command
+            .try_get_matches_from(translated.args)
+            .and_then(|matches| Self::from_arg_matches(&matches));
+        let mut settings = read.map_err(|error| first_line(&error))?;
+        settings.notes = translated.notes;
+        Ok(settings)
     }
 
     /// Reads TOML: the names of the flags, without their dashes in front.
@@ -212,7 +286,10 @@ impl Settings {
     pub fn over(self, below: Self) -> Self {
         macro_rules! each {
             ($($field:ident),* $(,)?) => {
-                Self { $($field: self.$field.or(below.$field)),* }
+                Self {
+                    $($field: self.$field.or(below.$field),)*
+                    notes: [self.notes, below.notes].concat(),
+                }
             };
         }
         each!(
@@ -242,11 +319,24 @@ impl Settings {
             max_request_bytes,
             max_txn_ops,
             experimental_watch_progress_notify_interval,
+            max_concurrent_streams,
+            grpc_keepalive_interval,
+            grpc_keepalive_timeout,
+            auto_compaction_mode,
+            auto_compaction_retention,
             log_level,
             log_format,
             metrics,
             listen_metrics_urls,
+            log_outputs,
             trace,
         )
     }
+}
+
+/// What clap says, without its advice for a command line.
+fn first_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }

@@ -118,7 +118,7 @@ fn every_refusal_says_what_to_do() {
             "listen-peer-urls = 'http://[::]:2380'",
             "say in --initial-advertise-peer-urls which one the others shall dial",
         ),
-        ("advertise-client-urls = 'http://0.0.0.0:2379'", "which nobody can dial"),
+        ("initial-advertise-peer-urls = 'http://0.0.0.0:2380'", "which nobody can dial"),
         (
             "initial-cluster = 'default=http://localhost:2380,b=http://localhost:2380'",
             "http://localhost:2380 for both default and b",
@@ -133,9 +133,7 @@ fn every_refusal_says_what_to_do() {
         ("lease-reads = true\nlease-clock-error = 500000", "so that no lease is left"),
         ("snapshot-bytes = 0", "snapshot-bytes is zero"),
         ("snapshot-bytes-per-second = 0", "snapshot-bytes-per-second is zero"),
-        ("snapshot-count = 0", "snapshot-count is zero; give it at least one (100000"),
         ("max-request-bytes = 0", "max-request-bytes is zero"),
-        ("max-request-bytes = 8388608", "and 7340032 is the most"),
         ("max-txn-ops = 0", "max-txn-ops is zero"),
     ] {
         let error = resolve(toml).expect_err(toml).to_string();

@@ -10,6 +10,7 @@ mod admin;
 mod authority;
 mod backend;
 mod cluster;
+mod compactor;
 mod counted;
 mod election;
 mod front;
@@ -234,7 +235,8 @@ pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<
     let ended = async move { drop(ended.changed().await) };
     let mut served = tokio::spawn(serve(backend.clone(), listeners, ended));
     let published = tokio::spawn(publish::publish(backend.clone()));
-    let leasing = tokio::spawn(Lessor::run(backend, asked));
+    let leasing = tokio::spawn(Lessor::run(backend.clone(), asked));
+    let compacting = tokio::spawn(compactor::run(backend));
     tracing::info!(name = config.name, %id, cluster = format!("{cluster_id:x}"),
         clients = %list(&config.listen_client_urls), peers = %list(&config.listen_peer_urls),
         data_dir, "serving");
@@ -251,6 +253,7 @@ pub async fn run(config: ServeConfig, stop: impl Future<Output = ()>) -> Result<
         })),
     };
     published.abort();
+    compacting.abort();
     // Clients are sent away first, and what they have sent already is served as ever: so they are
     // with others before this node takes no more.
     ending.send_replace(());
@@ -372,7 +375,11 @@ async fn serve(
     health.set_service_status("", tonic_health::ServingStatus::Serving).await;
     let message_bytes_max = backend.message_bytes_max();
     let incoming = connections(listeners).map(|connection| connection.map(Named::new));
+    let keepalive = backend.config.keepalive;
     Server::builder()
+        .max_concurrent_streams(backend.config.max_concurrent_streams)
+        .http2_keepalive_interval(keepalive.map(|(interval, _)| interval))
+        .http2_keepalive_timeout(keepalive.map(|(_, timeout)| timeout))
         .accept_http1(true)
         .layer(Front::new(backend.clone()))
         .layer(Counting(Arc::clone(&backend.metrics.calls)))

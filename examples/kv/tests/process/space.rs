@@ -1,9 +1,10 @@
 //! The space quota of three nodes: one that is full stops the writes of all, all say so, and the
 //! operator has a way back.
 
+use bytes::Bytes;
 use kontiki_kv::proto::etcdserverpb::alarm_request::AlarmAction;
 use kontiki_kv::proto::etcdserverpb::{
-    AlarmMember, AlarmRequest, AlarmType, CompactionRequest, DeleteRangeRequest,
+    AlarmMember, AlarmRequest, AlarmType, CompactionRequest, DeleteRangeRequest, RangeRequest,
 };
 
 use crate::kit::{Client, ClientError, Cluster, until};
@@ -137,4 +138,34 @@ async fn disarm(cluster: &Cluster) {
         assert_eq!(down, [alarm]);
     }
     assert_eq!(cluster.client(2).alarms(AlarmAction::Get, 0).await, []);
+}
+
+/// Without anybody asking for it, the leader gives up history; the others follow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn history_is_compacted_by_age() {
+    let cluster = Cluster::start_with(&["--auto-compaction-retention=1s"]).await;
+    let first = cluster.client(0).put("key", "old").await.expect("there is a leader");
+    let newer = cluster.client(0).put("key", "new").await.expect("there is a leader");
+    for at in 0..3 {
+        until("an old revision is compacted", async || {
+            // The window moves with revisions alone.
+            cluster.client(at).put("clock", "ticks").await.ok()?;
+            let request = RangeRequest {
+                key: Bytes::from_static(b"key"),
+                revision: first,
+                serializable: true,
+                ..RangeRequest::default()
+            };
+            match cluster.client(at).0.range(request).await {
+                Err(ClientError::Refused(status)) => {
+                    let expected = "etcdserver: mvcc: required revision has been compacted";
+                    (status.message() == expected).then_some(())
+                }
+                _ => None,
+            }
+        })
+        .await;
+    }
+    assert!(newer > first);
+    assert_eq!(cluster.client(1).get("key").await.expect("a leader").as_deref(), Some("new"));
 }

@@ -168,11 +168,12 @@ impl Drop for Node {
     }
 }
 
-/// The binary, without any `KONTIKI_…` of whoever runs the tests.
+/// The binary, without any `KONTIKI_…` and `ETCD_…` of whoever runs the tests.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kontiki"));
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("KONTIKI_") {
+        let text = name.to_string_lossy();
+        if text.starts_with("KONTIKI_") || text.starts_with("ETCD_") {
             command.env_remove(name);
         }
     }
