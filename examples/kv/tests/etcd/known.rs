@@ -100,6 +100,15 @@ pub const KNOWN: &[Known] = &[
         reason: "this etcd never answers when a member that was removed is to be moved",
     },
     Known {
+        versions: "3.4.",
+        scene: "turns",
+        request: "Lock(",
+        etcd: "turns/lock/33",
+        ours: "refused: mutex: session is expired",
+        reason: "this etcd gives a lock to who has lost its lease while it waited; later ones \
+                 refuse as we do",
+    },
+    Known {
         versions: "3.",
         scene: "unreadable",
         request: "Raw",

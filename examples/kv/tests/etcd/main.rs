@@ -23,6 +23,7 @@ mod requests;
 mod scenes;
 mod server;
 mod text;
+mod watching;
 mod web;
 
 use pair::Pair;

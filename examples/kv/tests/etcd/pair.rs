@@ -93,6 +93,14 @@ impl Pair {
         }
     }
 
+    /// Compares what both said to the same.
+    pub fn compare(&mut self, what: &str, etcd: &str, ours: &str) {
+        self.compared += 1;
+        if etcd != ours {
+            self.on_difference(&what, Metadata::Nothing, etcd, ours);
+        }
+    }
+
     /// Compares all that is there now, and the header with it.
     pub async fn dump(&mut self) {
         self.ask(everything(0)).await;

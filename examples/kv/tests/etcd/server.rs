@@ -41,6 +41,7 @@ impl Place {
             ("--listen-peer-urls", peer.clone()),
             ("--initial-advertise-peer-urls", peer.clone()),
             ("--initial-cluster", format!("node={peer}")),
+            ("--experimental-watch-progress-notify-interval", "1s".to_owned()),
             ("--log-level", "error".to_owned()),
         ] {
             flags.extend([flag.into(), value.into()]);

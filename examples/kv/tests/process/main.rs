@@ -35,3 +35,5 @@ mod snapshots;
 mod space;
 mod supervisor;
 mod torture;
+mod turns;
+mod watches;

@@ -16,8 +16,10 @@ mod put;
 mod random;
 mod range;
 mod services;
+mod turns;
 mod txn;
 mod txn_compare;
+mod watch;
 mod web;
 
 use crate::pair::Pair;
@@ -34,6 +36,8 @@ pub async fn play(pair: &mut Pair) {
     services::play(pair).await;
     web::play(pair).await;
     alarms::play(pair).await;
+    watch::play(pair).await;
+    turns::play(pair).await;
     compact::play(pair).await;
     random::play(pair).await;
     lease::play(pair).await;
