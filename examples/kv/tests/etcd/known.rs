@@ -127,7 +127,7 @@ pub const KNOWN: &[Known] = &[
     Known {
         versions: "3.4.",
         scene: "web precondition",
-        request: "transfer-leadership",
+        request: "/v3/",
         etcd: "412 Precondition Failed",
         ours: "400 Bad Request",
         reason: "etcd 3.5 has another status for this code, and so have we",
@@ -136,7 +136,7 @@ pub const KNOWN: &[Known] = &[
         versions: "3.4.",
         scene: "web services",
         request: "maintenance/alarm",
-        etcd: "{}",
+        etcd: "200 OK",
         ours: "raft_term",
         reason: "the header of this one answer was forgotten; etcd 3.5 has it too",
     },
@@ -144,8 +144,8 @@ pub const KNOWN: &[Known] = &[
         versions: "3.4.",
         scene: "web pages",
         request: "/health",
-        etcd: "\"health\": \"true\"",
-        ours: "\"reason\": \"\"",
+        etcd: "\"health\": \"",
+        ours: "\"reason\": \"",
         reason: "etcd 3.5 gives a reason too",
     },
 ];

@@ -32,6 +32,8 @@ pub struct Web {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     Whole,
+    /// So many lines, of an answer that goes on.
+    Lines(usize),
     /// Not its words: they are Go's.
     Code,
 }
@@ -44,6 +46,11 @@ impl Web {
 
     pub fn post(path: &str, body: &str) -> Self {
         Self { body: body.to_owned(), ..Self::new("POST", path) }
+    }
+
+    /// Goes away after so many lines.
+    pub fn lines(self, count: usize) -> Self {
+        Self { wanted: Wanted::Lines(count), ..self }
     }
 
     pub fn code_only(self) -> Self {
@@ -67,8 +74,14 @@ impl Web {
         let mut connection = TcpStream::connect(address).await?;
         connection.write_all(self.to_string().as_bytes()).await?;
         let mut answer = Vec::new();
-        connection.read_to_end(&mut answer).await?;
-        Ok(answer)
+        loop {
+            let read = connection.read_buf(&mut answer).await?;
+            let is_enough =
+                |count| parts(&answer).is_some_and(|(_, body)| body.matches('\n').count() >= count);
+            if read == 0 || matches!(self.wanted, Wanted::Lines(count) if is_enough(count)) {
+                return Ok(answer);
+            }
+        }
     }
 
     fn show(&self, answer: &[u8], ids: Ids) -> String {

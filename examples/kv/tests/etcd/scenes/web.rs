@@ -7,7 +7,9 @@ pub async fn play(pair: &mut Pair) {
     keys(pair).await;
     odd(pair).await;
     around(pair).await;
+    streams(pair).await;
     pages(pair).await;
+    alarms(pair).await;
 }
 
 async fn keys(pair: &mut Pair) {
@@ -132,6 +134,80 @@ async fn around(pair: &mut Pair) {
     ] {
         pair.ask_web(Web::post(&format!("/v3/{path}"), body)).await;
     }
+}
+
+/// Answers that come one after the other, and requests that do.
+async fn streams(pair: &mut Pair) {
+    pair.scene("web leases");
+    let lease = |path: &str, body| Web::post(&format!("/v3/lease/{path}"), body);
+    for web in [
+        lease("grant", r#"{"TTL":"1000","ID":4711}"#),
+        lease("grant", r#"{"TTL":"10000000000"}"#),
+        Web::post("/v3/kv/put", r#"{"key":"d2ViL2xlYXNl","value":"MQ==","lease":"4711"}"#),
+        lease("timetolive", r#"{"ID":"4711","keys":true}"#),
+        lease("timetolive", r#"{"ID":4712}"#),
+        Web::post("/v3/kv/lease/timetolive", r#"{"ID":4711}"#),
+        lease("leases", "{}"),
+        Web::post("/v3/kv/lease/leases", ""),
+        lease("keepalive", r#"{"ID":4711}"#),
+        lease("keepalive", r#"{"ID":"4711"} {"ID":4712}{"ID":4711}"#),
+        lease("keepalive", ""),
+        lease("keepalive", r#"{"ID":"x"}"#).code_only(),
+        lease("keepalive", r#"{"ID":4711} and so on"#),
+        lease("revoke", r#"{"ID":4711}"#),
+        Web::post("/v3/kv/lease/revoke", r#"{"ID":4711}"#),
+    ] {
+        pair.ask_web(web).await;
+    }
+    pair.scene("web precondition");
+    pair.ask_web(lease("grant", r#"{"TTL":"1000","ID":4713}"#)).await;
+    pair.ask_web(lease("grant", r#"{"TTL":"1000","ID":4713}"#)).await;
+    pair.ask_web(lease("revoke", r#"{"ID":4713}"#)).await;
+
+    pair.scene("web watches");
+    for (body, lines) in [
+        (r#"{"create_request":{"key":"d2Vi","range_end":"d2Vj","start_revision":1}}"#, 2),
+        (r#"{"createRequest":{"key":"d2Vi","startRevision":"1","prevKv":true}}"#, 2),
+        (
+            r#"{"create_request":{"key":"d2Vi","start_revision":1,"filters":["NOPUT"],
+              "watch_id":"7","rangeEnd":"d2Vj"}}"#,
+            2,
+        ),
+        (r#"{"create_request":{"key":"d2Vi"}}"#, 1),
+        (r#"{"create_request":{"key":"d2Vi"}} {"cancel_request":{"watch_id":"0"}}"#, 2),
+        (r#"{"create_request":{"key":"d2Vi"}}{"create_request":{"key":"eA=="}}"#, 2),
+        (
+            r#"{"create_request":{"key":"d2Vi"}}
+            {"create_request":{"key":"eA==","watch_id":5}}
+            {"create_request":{"key":"eQ==","watch_id":5}}"#,
+            3,
+        ),
+    ] {
+        pair.ask_web(Web::post("/v3/watch", body).lines(lines)).await;
+        pair.ask_web(Web::post("/v3beta/watch", body).lines(lines)).await;
+    }
+}
+
+/// While there is an alarm, nothing is written, and the node does not call itself healthy.
+async fn alarms(pair: &mut Pair) {
+    let alarm = |action: &str| {
+        let body = format!(r#"{{"action":"{action}","memberID":"1","alarm":"NOSPACE"}}"#);
+        Web::post("/v3/maintenance/alarm", &body)
+    };
+    let put = Web::post("/v3/kv/put", r#"{"key":"d2Vi","value":"MQ=="}"#);
+    pair.scene("web services");
+    pair.ask_web(alarm("ACTIVATE")).await;
+    pair.ask_web(alarm("GET")).await;
+    pair.ask_web(put.clone()).await;
+    pair.scene("web pages");
+    for query in ["", "?serializable=true", "?exclude=CORRUPT", "?exclude=NOSPACE"] {
+        pair.ask_web(Web::new("GET", &format!("/health{query}"))).await;
+    }
+    pair.scene("web services");
+    pair.ask_web(alarm("DEACTIVATE")).await;
+    pair.ask_web(put).await;
+    pair.scene("web pages");
+    pair.ask_web(Web::new("GET", "/health")).await;
 }
 
 async fn pages(pair: &mut Pair) {
