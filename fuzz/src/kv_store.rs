@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::proto::kontiki::command::Action;
 use crate::proto::mvccpb::Event;
 use crate::store::{
-    Failure, KvError, Options, Response, Store, StoreReader, encode, validate_delete_range,
+    Failure, KvError, Most, Options, Response, Store, StoreReader, encode, validate_delete_range,
     validate_put, validate_txn,
 };
 use model::Model;
@@ -133,10 +133,12 @@ impl Beside {
 fn events(reader: &StoreReader, mut from: i64, most: usize) -> Result<Vec<Event>, KvError> {
     let mut all: Vec<Event> = Vec::new();
     loop {
-        let some = refused(reader.events(from, most))?;
-        let Some(last) = some.last().and_then(|event| event.kv.as_ref()) else { return Ok(all) };
-        from = last.mod_revision + 1;
-        all.extend(some);
+        let some = refused(reader.events(from, Most { events: most, bytes: usize::MAX }))?;
+        if some.events.is_empty() {
+            return Ok(all);
+        }
+        from = some.until + 1;
+        all.extend(some.events);
     }
 }
 

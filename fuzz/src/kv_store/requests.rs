@@ -21,15 +21,15 @@ pub(super) fn action(input: &mut Input<'_>) -> Action {
         0..6 => Action::Put(put(input)),
         6..8 => Action::DeleteRange(delete_range(input)),
         8..11 => Action::Txn(txn(input, DEPTH_MAX)),
+        11 => {
+            let revision = input.below(48) as i64 - 2;
+            Action::Compact(CompactionRequest { revision, physical: false })
+        }
         12 => {
             let (id, ttl) = (lease_id(input), i64::from(input.byte()));
             Action::LeaseGrant(LeaseGrantRequest { id, ttl })
         }
-        13 => lease_ends(input),
-        _ => {
-            let revision = input.below(48) as i64 - 2;
-            Action::Compact(CompactionRequest { revision, physical: false })
-        }
+        _ => lease_ends(input),
     }
 }
 
