@@ -4,7 +4,9 @@
 //! generator speaks HTTP/2 itself (wire.rs), because it shares the machine with what it measures.
 //! Keys are drawn at random from the key space, and values do not compress.
 
+mod beside;
 mod compare;
+mod leases;
 mod load;
 mod null;
 mod report;
@@ -12,6 +14,7 @@ mod requests;
 mod sessions;
 mod stats;
 mod system;
+mod watch;
 mod wire;
 
 use std::process::ExitCode;
@@ -36,6 +39,12 @@ pub(crate) enum BenchCommand {
     /// Kill the leader of a cluster under many sessions, leases that are kept alive; exit code 1
     /// when one is lost
     Sessions(sessions::SessionsArgs),
+    /// Keep many leases alive on a cluster of this store and on one of etcd; exit code 1 when one
+    /// is lost
+    Leases(leases::LeasesArgs),
+    /// Send each change of a key to many watchers, and let many more watches rest, on a cluster of
+    /// this store and on one of etcd; exit code 1 when an event is missing or comes twice
+    Watch(watch::WatchArgs),
     /// Measure etcd, this store and the null server one after another; print one table
     Compare(compare::CompareArgs),
 }
@@ -114,7 +123,9 @@ pub(crate) fn run(command: BenchCommand) -> Result<ExitCode, Failure> {
             measure(args.read.load, mix, args.read.fill)
         }
         BenchCommand::Null(args) => null::run(args),
-        BenchCommand::Sessions(args) => sessions::run(args),
+        BenchCommand::Sessions(args) => sessions::run(&args),
+        BenchCommand::Leases(args) => leases::run(&args),
+        BenchCommand::Watch(args) => watch::run(&args),
         BenchCommand::Compare(args) => compare::run(args),
     }
 }

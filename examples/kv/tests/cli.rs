@@ -224,6 +224,8 @@ fn client_commands_fail_with_a_reason() {
     refuse(&["bench", "put", "--clients", "0"], "give a whole number above zero");
     refuse(&["bench", "put", "--duration", "0"], "give a number of seconds above zero");
     refuse(&["bench", "sessions", "--systems", "null"], "the null server keeps no sessions");
+    refuse(&["bench", "leases", "--leases", "0"], "give a whole number above zero");
+    refuse(&["bench", "watch", "--systems", "null"], "the null server keeps no sessions");
 }
 
 #[test]

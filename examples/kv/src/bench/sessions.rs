@@ -6,29 +6,28 @@
 
 mod keeper;
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use kontiki_client::Client;
 use kontiki_client::proto::etcdserverpb::RangeRequest;
-use kontiki_client::{Client, ClientUrl, Timeouts};
 use serde::Serialize;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
+use super::beside::{self, BesideArgs, Outcome, Running};
 use super::positive;
-use super::system::{Kind, Setup, System, Workplace};
-use crate::cli::{Align, Failure, Table, block_on, seconds, stop_requested};
+use crate::cli::{Align, Failure, Table, seconds};
 use keeper::{Kept, Session};
 
 /// Where the keys of the sessions are.
 const PREFIX: &str = "sessions/";
-const TIMEOUTS: Timeouts =
-    Timeouts { dial: Duration::from_secs(1), command: Duration::from_secs(30) };
 
 #[derive(Args)]
 pub(crate) struct SessionsArgs {
+    #[command(flatten)]
+    beside: BesideArgs,
     /// How many sessions
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = positive)]
     sessions: usize,
@@ -39,33 +38,17 @@ pub(crate) struct SessionsArgs {
     /// different nodes
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = positive)]
     clients: usize,
-    /// What to measure
-    #[arg(long, value_name = "KIND,…", value_delimiter = ',', default_value = "etcd,kontiki")]
-    systems: Vec<Kind>,
-    /// The etcd to compare with
-    #[arg(long, value_name = "PATH", default_value = "etcd")]
-    etcd: PathBuf,
-    /// Where the data goes, on the disk that you mean [default: the system's temporary directory]
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
-    /// The first client port of each system
-    #[arg(long, value_name = "PORT", default_value_t = 24_790)]
-    base_port: u16,
     /// Seconds before the kill, in which processor time is measured
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
     steady: Duration,
     /// Seconds after the kill; more than two lifetimes show every lease that is not renewed
     #[arg(long, value_name = "S", default_value = "15", value_parser = seconds)]
     after: Duration,
-    /// The results as JSON rather than as a table
-    #[arg(long)]
-    json: bool,
 }
 
 /// What one system gave.
 #[derive(Debug, Serialize)]
 struct Measured {
-    kind: Kind,
     version: String,
     sessions: usize,
     /// Sessions that gave up, by their own clock or because the lease was gone.
@@ -81,49 +64,22 @@ struct Measured {
     least_left_s: f64,
 }
 
-pub(super) fn run(args: SessionsArgs) -> Result<ExitCode, Failure> {
-    if args.systems.contains(&Kind::Null) {
-        return Err(Failure::usage("the null server keeps no sessions; see --systems"));
-    }
-    let place = Workplace::open(args.dir.as_deref())?;
-    let results = block_on(async {
-        tokio::select! {
-            results = measure_all(&args, place.path()) => results,
-            // Dropped, the system's processes are killed.
-            () = stop_requested() => Err(Failure::new("interrupted")),
-        }
-    })??;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&results).map_err(Failure::new)?);
-    } else {
-        print!("{}", table(&results).markdown());
-    }
-    let lost = results.iter().any(|result| result.lost + result.keys_gone > 0);
-    Ok(ExitCode::from(u8::from(lost)))
+pub(super) fn run(args: &SessionsArgs) -> Result<ExitCode, Failure> {
+    beside::run(&args.beside, async |running: &mut Running| measure(running, args).await)
 }
 
-async fn measure_all(args: &SessionsArgs, dir: &Path) -> Result<Vec<Measured>, Failure> {
-    let mut results = Vec::with_capacity(args.systems.len());
-    for &kind in &args.systems {
-        results.push(measure(kind, args, dir).await?);
-    }
-    Ok(results)
-}
-
-async fn measure(kind: Kind, args: &SessionsArgs, dir: &Path) -> Result<Measured, Failure> {
-    let setup = Setup { etcd: args.etcd.clone(), base_port: args.base_port, value_bytes: 0 };
-    let mut system = System::start(kind, &setup, dir).await?;
-    let endpoints = system.wait_until_ready().await?;
-    let clients = clients(&endpoints, args.clients);
+async fn measure(running: &mut Running, args: &SessionsArgs) -> Result<Measured, Failure> {
+    let clients = running.clients(args.clients);
+    let kind = running.kind;
     let end = tokio::sync::watch::Sender::new(());
     let mut keeping = open_all(args, &clients, &end).await?;
     eprintln!("{kind:?}: {} sessions are open", args.sessions);
 
-    let (began, used) = (Instant::now(), system.processor_time());
+    let (began, used) = (Instant::now(), running.system.processor_time());
     sleep(args.steady).await;
-    let used = system.processor_time() - used;
+    let used = running.system.processor_time() - used;
     let cores = used.as_secs_f64() / began.elapsed().as_secs_f64();
-    let leader = system.kill_leader().await?;
+    let leader = running.system.kill_leader().await?;
     let killed = Instant::now();
     eprintln!("{kind:?}: the leader is killed, at {leader}");
     sleep(args.after).await;
@@ -136,11 +92,8 @@ async fn measure(kind: Kind, args: &SessionsArgs, dir: &Path) -> Result<Measured
     let renewing = (killed - began + args.after).as_secs_f64();
     let request = RangeRequest { count_only: true, ..RangeRequest::prefix(PREFIX) };
     let there = clients[0].range(request).await?.count;
-    let version = system.version();
-    system.stop().await;
     Ok(Measured {
-        kind,
-        version,
+        version: running.system.version(),
         sessions: args.sessions,
         lost: all.lost,
         keys_gone: args.sessions.saturating_sub(usize::try_from(there).unwrap_or(0)),
@@ -149,17 +102,6 @@ async fn measure(kind: Kind, args: &SessionsArgs, dir: &Path) -> Result<Measured
         longest_pause_s: all.longest_pause.as_secs_f64(),
         least_left_s: all.least_left.unwrap_or_default().as_secs_f64(),
     })
-}
-
-/// Clients that ask the nodes in different orders, so that each node has its share of them.
-fn clients(endpoints: &[ClientUrl], count: usize) -> Vec<Client> {
-    let client = |number: usize| {
-        let mut endpoints = endpoints.to_vec();
-        let first = number % endpoints.len();
-        endpoints.rotate_left(first);
-        Client::new(endpoints, TIMEOUTS)
-    };
-    (0..count).map(client).collect()
 }
 
 /// Opens all sessions, and keeps each alive until `end` is dropped.
@@ -185,28 +127,34 @@ async fn open_all(
     Ok(keeping)
 }
 
-fn table(results: &[Measured]) -> Table {
-    let mut table = Table::new([
-        ("", Align::Left),
-        ("sessions", Align::Right),
-        ("lost", Align::Right),
-        ("keys gone", Align::Right),
-        ("longest pause, s", Align::Right),
-        ("least time left, s", Align::Right),
-        ("renewals/s", Align::Right),
-        ("cores, three nodes", Align::Right),
-    ]);
-    for result in results {
-        table.row([
-            result.version.clone(),
-            result.sessions.to_string(),
-            result.lost.to_string(),
-            result.keys_gone.to_string(),
-            format!("{:.2}", result.longest_pause_s),
-            format!("{:.2}", result.least_left_s),
-            format!("{:.0}", result.renewals_per_s),
-            format!("{:.3}", result.cores),
+impl Outcome for Measured {
+    fn table(results: &[Self]) -> Table {
+        let mut table = Table::new([
+            ("", Align::Left),
+            ("sessions", Align::Right),
+            ("lost", Align::Right),
+            ("keys gone", Align::Right),
+            ("longest pause, s", Align::Right),
+            ("least time left, s", Align::Right),
+            ("renewals/s", Align::Right),
+            ("cores, three nodes", Align::Right),
         ]);
+        for result in results {
+            table.row([
+                result.version.clone(),
+                result.sessions.to_string(),
+                result.lost.to_string(),
+                result.keys_gone.to_string(),
+                format!("{:.2}", result.longest_pause_s),
+                format!("{:.2}", result.least_left_s),
+                format!("{:.0}", result.renewals_per_s),
+                format!("{:.3}", result.cores),
+            ]);
+        }
+        table
     }
-    table
+
+    fn is_good(&self) -> bool {
+        self.lost + self.keys_gone == 0
+    }
 }

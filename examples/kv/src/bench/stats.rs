@@ -41,6 +41,11 @@ impl Counts {
         }
     }
 
+    /// A good answer came after so long.
+    pub(super) fn took(&mut self, took: Duration) {
+        self.latency_us.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+
     /// How many requests failed.
     pub(super) fn error_count(&self) -> u64 {
         self.errors.values().map(|(count, _)| count).sum()
@@ -61,8 +66,7 @@ impl Stats {
         let mut counts = self.lock();
         match answer {
             Ok(answer) => {
-                let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-                counts.latency_us.saturating_record(us);
+                counts.took(took);
                 counts.misses += u64::from(rpc == Rpc::Range && !answer.has_keys);
             }
             Err(error) => {

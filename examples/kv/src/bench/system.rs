@@ -160,6 +160,12 @@ impl System {
         self.nodes.iter().filter_map(|node| rss(node.process.pid()?)).max().unwrap_or(0)
     }
 
+    /// What the node at `endpoint` keeps in memory, in bytes; 0 where the system does not tell.
+    pub(super) fn rss_of(&self, endpoint: &ClientUrl) -> u64 {
+        let node = self.nodes.iter().find(|node| node.endpoint == *endpoint);
+        node.and_then(|node| rss(node.process.pid()?)).unwrap_or(0)
+    }
+
     /// Processor time that the nodes have used so far, all threads of all that run.
     pub(super) fn processor_time(&self) -> Duration {
         let nodes = self.nodes.iter().filter_map(|node| node.process.pid());
