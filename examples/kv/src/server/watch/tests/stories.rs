@@ -1,7 +1,9 @@
 //! One rule each.
 
 use super::*;
-use crate::server::watch::queue::{Content, Previous};
+use crate::proto::mvccpb::{Event, KeyValue};
+use crate::server::watch::queue::{Content, Happening, Previous};
+use crate::server::watch::registry::Registry;
 
 /// What the watch with this id was told of, without the revisions of headers.
 fn of(told: &[String], id: i64) -> String {
@@ -270,4 +272,71 @@ fn after_the_end_nothing_is_told_and_closed_streams_leave_nothing() {
     assert!(
         matches!(ended, Poll::Ready(Some(Next::End(status))) if status.message().ends_with("server stopped"))
     );
+}
+
+/// A client that believed in it would go on behind what it was never told.
+#[test]
+fn who_is_behind_is_not_told_how_far_the_others_are() {
+    let mut node = Node::new();
+    let client = node.client(ROOMY);
+    let wants = Wants { progress: true, puts: true, ..Wants::default() };
+    node.watch(&client, "b", "", 0);
+    node.put("a", "2");
+    node.put("a", "3");
+    node.settle();
+    node.hub.create(client.stream, Create { wants, ..create("a", "", 2) });
+    node.hub.tell_idle(client.stream);
+    assert_eq!(node.told(&client), ["0@1 created", "1@3 created", "1@3 2a=2 3a=3"]);
+    node.hub.tell_idle(client.stream);
+    node.hub.tell_idle(client.stream);
+    assert_eq!(node.told(&client), ["1@3 progress"]);
+}
+
+#[test]
+fn a_canceled_watch_keeps_no_progress_request_waiting() {
+    let node = Node::new();
+    let client = node.client(ROOMY);
+    node.watch(&client, "a", "", 0);
+    node.watch(&client, "a", "", 9);
+    node.hub.ask_progress(client.stream);
+    assert_eq!(node.told(&client), ["0@1 created", "1@1 created"]);
+    node.hub.cancel(client.stream, 1);
+    assert_eq!(node.told(&client), ["1@1 canceled", "-1@1 progress"]);
+}
+
+#[test]
+fn a_stream_closes_while_it_is_behind_and_waits_for_an_answer() {
+    let mut node = Node::new();
+    node.put("a", "2");
+    let (client, other) = (node.client(ROOMY), node.client(ROOMY));
+    node.watch(&client, "a", "", 2);
+    node.hub.ask_progress(client.stream);
+    node.watch(&other, "a", "", 0);
+    node.hub.close(client.stream);
+    node.put("a", "3");
+    assert_eq!(node.told(&other), ["0@2 created", "0@3 3a=3"]);
+}
+
+/// What was read before a watch came may be handed out after: without what was there before, or
+/// once more.
+#[test]
+fn what_is_handed_out_late_is_told_once_and_never_without_what_is_wanted() {
+    let happening = |mod_revision| {
+        let kv = KeyValue { key: "a".into(), mod_revision, ..KeyValue::default() };
+        let event = Event { kv: Some(kv), ..Event::default() };
+        Arc::new(Happening::new(event, Previous::Unread))
+    };
+    let happenings: Vec<_> = (2..4).map(happening).collect();
+    let dispatched = |previous| {
+        let (mut registry, queue) = (Registry::new(), Arc::new(Queue::new(ROOMY)));
+        let stream = registry.open(Arc::clone(&queue));
+        let create = create("a", "", 2);
+        let wants = Wants { previous, ..create.wants };
+        registry.create(stream, Create { wants, ..create }, 1);
+        registry.dispatch(&happenings, 3);
+        registry.dispatch(&happenings, 3);
+        (queue.weight().0, registry.turn())
+    };
+    assert_eq!(dispatched(false), (3, None), "created, and two revisions");
+    assert_eq!(dispatched(true), (1, Some((2, true))), "it is brought up from history");
 }
