@@ -146,3 +146,28 @@ async fn who_goes_away_while_waiting_leaves_the_line() {
         assert_eq!(third.as_ref().map(|third| third.rev), Some(kv.create_revision));
     }
 }
+
+/// Its key is no longer bound to its lease: the lease may end, and nobody would know of it.
+// scenario B83
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn whose_key_is_taken_from_its_lease_never_has_its_turn() {
+    let trio = Cluster::start().await;
+    let endpoints = trio.endpoints();
+    let lock = |at: usize, lease: i64| {
+        let mut client = LockClient::new(channel(&endpoints[at]));
+        let request = LockRequest { name: Bytes::from_static(b"lock"), lease };
+        async move { client.lock(request).await.map(|answer| answer.into_inner().key) }
+    };
+    for id in [1, 2] {
+        lease(&endpoints[0], id).await;
+    }
+    let key = lock(0, 1).await.expect("nobody else is there");
+    let second = tokio::spawn(lock(1, 2));
+    let mut client = trio.client(0);
+    until("a key in the line", async || client.get("lock/2").await.ok()?.map(drop)).await;
+
+    client.put_surely("lock/2", "").await;
+    LockClient::new(channel(&endpoints[0])).unlock(UnlockRequest { key }).await.expect("unlocked");
+    let refused = patiently("an answer", second).await.expect("no panic").expect_err("no turn");
+    assert_eq!(refused.message(), "mutex: session is expired");
+}
