@@ -91,6 +91,8 @@ async fn an_answer_that_leaves_it_open_ends_a_write_and_not_a_read() {
     client.get("key").await.expect("the second answers");
     assert_eq!((first.seen(), second.seen()), ((1, 0), (1, 0)));
 
+    // The first would take it now: a second try would be seen.
+    first.answer(Answer::Good);
     second.answer(unavailable());
     let error = client.put(PutRequest::new("key", "value")).await.expect_err("no answer");
     assert!(matches!(&error, ClientError::Unknown { .. }), "{error}");
