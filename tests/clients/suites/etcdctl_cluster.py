@@ -38,6 +38,8 @@ def initial_cluster_sorted(text: str) -> str:
 
 @three
 def member(p: Player) -> None:
+    # Led by n0, for n1 gets an address at which no peer reaches it.
+    p.lead()
     ids = know_members(p)
     poll("members may be added", 30, lambda: settled(p))
     p.ctl("member", "list", unordered=True)
