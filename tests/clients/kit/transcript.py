@@ -76,13 +76,15 @@ class Names:
 
     def name(self, text: str) -> str:
         """One id is printed in hex by some commands, in decimal by others."""
-        number = int(text) if text.isdigit() and len(text) > 16 else int(text, 16)
-        also = int(text) if text.isdigit() else number
-        for candidate in (number, also):
-            if candidate in self.known:
-                return self.known[candidate]
+        readings = {int(text)} if text.isdigit() else set()
+        if len(text) <= 16:
+            readings.add(int(text, 16))
+        for reading in readings:
+            if reading in self.known:
+                return self.known[reading]
         self.count += 1
-        self.known[also if len(text) > 16 else number] = f"ID{self.count}"
+        for reading in readings:
+            self.known[reading] = f"ID{self.count}"
         return f"ID{self.count}"
 
 
